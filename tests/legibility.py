@@ -4,6 +4,7 @@ import itertools
 
 import matplotlib.colors
 import numpy as np
+from matplotlib.collections import LineCollection
 
 # G. M. Machado, M. M. Oliveira, L. A. F. Fernandes (2009), severity 1, on linear RGB
 DEFICIENCIES = {
@@ -71,3 +72,35 @@ def ladder_of(lines):
     """Return whether the lightness of the lines falls or rises from each to the next, which gray print keeps."""
     steps = np.diff([seen(line.get_color())[0] for line in lines])
     return len(lines) > 2 and bool((steps > 3).all() or (steps < -3).all())
+
+
+def covered(ax):
+    """Return the entries of the legend of drawn axes that a line, a mark or a bar crosses; none if it is opaque."""
+    legend = ax.get_legend()
+    if legend is None or legend.get_frame_on():
+        return []
+    drawn = np.concatenate([pixels(ax, artist) for artist in (*ax.lines, *ax.collections)])
+    found = []
+    for text in (*legend.get_texts(), legend.get_title()):
+        low, high = text.get_window_extent().get_points()
+        low = low - [30 * (text is not legend.get_title()), 0]  # the handle is left of its text
+        if text.get_text() and ((drawn > low) & (drawn < high)).all(axis=1).any():
+            found.append(text.get_text())
+    return found
+
+
+def pixels(ax, artist):
+    """Return points on a line or on bars, or the places of marks, that lie within the axes, in pixels."""
+    if isinstance(artist, LineCollection):
+        paths = artist.get_segments()
+    else:
+        paths = [artist.get_xydata()] if hasattr(artist, "get_xydata") else []
+    marks = hasattr(artist, "get_linestyle") and artist.get_linestyle() == "None"
+    found = [np.empty((0, 2))]
+    for path in paths:
+        corners = artist.get_transform().transform(np.ma.filled(np.ma.asarray(path, dtype=float), np.nan))
+        known = corners[np.isfinite(corners).all(axis=1)]
+        found += [known] if marks else [np.linspace(*pair, 200) for pair in itertools.pairwise(known)]
+    points = np.concatenate(found)
+    low, high = ax.bbox.get_points()
+    return points[((points >= low) & (points <= high)).all(axis=1)]

@@ -9,7 +9,7 @@ from linsolve.cli.result import add_json, print_json
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "compute the dispersion of the tangent kernel of random networks by depth: exact, in the limit, and sampled"
-EXAMPLE = "linsolve ntk-stats --width 50 --depth 50 --networks 2000"
+EXAMPLE = "linsolve ntk-stats --width 30 --depth 10 --networks 20000"
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -14,10 +14,12 @@ from linsolve.core.arguments import unknown_name
 from linsolve.core.results import folder_to_fill, whole_files
 from linsolve.core.table import chosen, frame, tidy, write_csv
 from linsolve.ensembles.axes import Axis
-from linsolve.plot.axes import LABELS
+from linsolve.plot.axes import FLOOR, LABELS, scale_axis
 from linsolve.plot.style import drawing
 
 __all__ = ["Diagram"]
+
+WIDE = 100.0  # positive values that span more than this ratio are drawn on a logarithmic scale
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,8 +176,8 @@ class Diagram:
         ax : matplotlib Axes, optional
             Axes to draw on; new ones by default.
         log : bool, optional
-            Whether the values are drawn on a logarithmic scale; by default not. The scale of an axis is
-            given by `Axis.logarithmic`.
+            Whether the values are drawn on a logarithmic scale, which ends at 1e-12 of the largest; by default if they
+            are positive and span more than two decades. The scale of an axis is given by `Axis.logarithmic`.
         **style
             Passed to ``Axes.plot`` or ``Axes.pcolormesh``.
 
@@ -189,10 +191,10 @@ class Diagram:
             For more than two axes, for own axes, for infinite values along an axis, or for the logarithm of a value
             that is not positive.
         """
-        return _draw(self, self.names[0] if name is None else name, ax, bool(log), style)
+        return _draw(self, self.names[0] if name is None else name, ax, log, style)
 
 
-def _draw(diagram: Diagram, name: str, ax: Any, log: bool, style: dict[str, Any]) -> Any:
+def _draw(diagram: Diagram, name: str, ax: Any, log: bool | None, style: dict[str, Any]) -> Any:
     """Draw one value of a sweep over its one or two axes, and return the matplotlib axes."""
     if name not in diagram.values:
         raise ValueError(unknown_name("Diagram.plot", "name", name, diagram.names))
@@ -209,6 +211,7 @@ def _draw(diagram: Diagram, name: str, ax: Any, log: bool, style: dict[str, Any]
         raise ValueError(f"Diagram.plot: {name} is complex (a figure shows real numbers); draw a part of d[name]")
     if log and not (values > 0).all():
         raise ValueError(f"Diagram.plot: {name} = {values.min()} must be positive (logarithmic scale); say log=False")
+    log = bool((values > 0).all() and values.max() > WIDE * values.min()) if log is None else bool(log)
     label = LABELS.get(name, name.replace("_", " "))
     with drawing(ax) as ax:
         if len(axes) == 1:
@@ -224,7 +227,7 @@ def _line(ax: Any, axis: Axis, values: np.ndarray, label: str, log: bool, style:
     if axis.logarithmic:
         ax.set_xscale("log")
     if log:
-        ax.set_yscale("log")
+        scale_axis(ax, values, log)
     ax.set_xlabel(axis.label or axis.name)
     ax.set_ylabel(label)
     ax.margins(x=0.01)
@@ -232,7 +235,8 @@ def _line(ax: Any, axis: Axis, values: np.ndarray, label: str, log: bool, style:
 
 def _map(ax: Any, x: Axis, y: Axis, values: np.ndarray, label: str, log: bool, style: dict[str, Any]) -> None:
     ordered = values[np.ix_(np.argsort(y.values), np.argsort(x.values))]
-    look: dict[str, Any] = {"cmap": "viridis", "rasterized": True} | ({"norm": "log"} if log else {}) | style
+    scale = {"norm": "log", "vmin": max(values.min(), FLOOR * values.max())} if log and "norm" not in style else {}
+    look: dict[str, Any] = {"cmap": "viridis", "rasterized": True} | scale | style
     mesh = ax.pcolormesh(x.edges(), y.edges(), ordered, **look)
     for axis, set_scale, set_limits in ((x, ax.set_xscale, ax.set_xlim), (y, ax.set_yscale, ax.set_ylim)):
         if axis.logarithmic:

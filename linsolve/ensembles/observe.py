@@ -214,7 +214,9 @@ class FlowObservation:
     @property
     def labels(self) -> dict[str, tuple[str, str]]:
         """Label in TeX and meaning of each parameter."""
-        found = {"t": ("time $t$", "time"), **{n: (f"start ${n}_0$", f"start of {n}") for n in self.flow.axes}}
+        unit = r"in the unit of $\tau$" if "tau" in self.parameters else r"learning rate $\times$ steps"
+        found = {"t": (f"time $t$  ({unit})", "time")}
+        found |= {name: (f"start ${name}_0$", f"start of {name}") for name in self.flow.axes}
         for name, field in self.parameters.items():
             doc = field.metadata["doc"]
             found[name] = (f"{doc} ${field.metadata['symbol']}$", doc)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -175,7 +174,7 @@ class Ensemble:
             for (label, values), color, dash in zip(lines, ("blue", "vermilion"), ("-", (0, (5, 2))), strict=False):
                 look = {"label": label, "color": COLORS[color], "linestyle": dash} | style
                 ax.plot(self.t[seen], values[seen], **look)
-            label_axes(ax, SimpleNamespace(flow=self.flow), name)  # type: ignore[arg-type]
+            label_axes(ax, (self.flow,), name)
             shown = np.stack([v[seen] for _, *values in [*lines, *bands] for v in values], axis=-1)
             central = lines[0][1][seen, None]
             scale_axis(ax, shown, falls(name, central) and bool((shown > 0).all()) if log is None else log)

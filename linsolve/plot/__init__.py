@@ -18,6 +18,7 @@ from linsolve.core.trajectory import Trajectory
 from linsolve.plot.axes import (
     LABELS,
     falls,
+    flows_of,
     label_axes,
     label_goals,
     line_labels,
@@ -27,7 +28,7 @@ from linsolve.plot.axes import (
     series,
 )
 from linsolve.plot.interaction import animate, interact
-from linsolve.plot.style import COLORS, STYLE, colors, drawing, figure, ladder
+from linsolve.plot.style import COLORS, STYLE, beside, colors, drawing, figure, ladder
 
 __all__ = [
     "COLORS",
@@ -77,7 +78,8 @@ def trajectory(
     Returns
     -------
     matplotlib Axes
-        With a legend of up to 12 lines, if there are several: modes, parameters of members, or indices.
+        With a legend of up to 12 lines, if there are several: modes, parameters of members, tasks, or indices. It
+        stands right of the axes if their figure has a layout engine that makes room for it.
 
     Raises
     ------
@@ -106,10 +108,10 @@ def trajectory(
         for column, color, label in zip(values.T, shades, line_labels(traj, name), strict=False):
             look = {"color": color} if color is not None else {}
             ax.plot(t, column, **look, **({"label": label} if several else {}), **style)
-        label_axes(ax, traj, name)
+        label_axes(ax, flows_of(traj), name)
         scale_axis(ax, values, falls(name, values) if log is None else log)
         if several:
-            ax.legend()
+            ax.legend(**beside(ax))
     return ax
 
 
@@ -158,7 +160,7 @@ def modes(traj: Trajectory, ax: Any = None, *, name: str = "singular_values", to
         for goal, column, color in zip(goals, values.T, ladder(len(goals)), strict=False):
             ax.axhline(goal, color=color, linewidth=0.9, linestyle=(0, (5, 3)), zorder=1)
             ax.plot(t, column, color=color)
-        label_axes(ax, traj, name)
+        label_axes(ax, flows_of(traj), name)
         label_goals(ax, goals)
         ax.set_ylim(0, 1.08 * max(goals[0], values.max()))
     return ax
@@ -268,7 +270,7 @@ def routes(
             for k, column in enumerate(values.T):
                 ax.plot(t, column, label=label if k == 0 else None, **style, **every)
             drawn.append(values)
-        label_axes(ax, first, name)
+        label_axes(ax, flows_of(first), name)
         scale_axis(ax, np.concatenate(drawn), falls(name, drawn[0]) if log is None else log)
         ax.legend()
     return ax
@@ -323,7 +325,7 @@ def differences(exact: Trajectory, others: Mapping[str, Trajectory], name: str =
             gap = np.linalg.norm(values - reference, axis=1)
             shown = np.where(gap > 0, gap / (size or 1), np.nan)
             ax.plot(t, shown, color=COLORS[color], linestyle=dash, label=label)
-        label_axes(ax, exact, name)
+        label_axes(ax, flows_of(exact), name)
         ax.set_ylabel(f"relative difference of the {LABELS.get(name, name.replace('_', ' '))}")
         ax.set_yscale("log")
         ax.legend()

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.core.flow import Flow
+from linsolve.core.tasks import TaskTrajectory
 from linsolve.core.trajectory import Trajectory
 from linsolve.plot.style import ladder
 
 __all__ = [
+    "FLOOR",
     "LABELS",
     "falls",
+    "flows_of",
     "label_axes",
     "label_goals",
     "line_labels",
@@ -21,6 +25,7 @@ __all__ = [
     "refuse_style",
     "scale_axis",
     "series",
+    "time_label",
 ]
 
 LABELS = {
@@ -57,11 +62,17 @@ def line_labels(traj: Any, name: str) -> list[str]:
         return [name]
     if name == "singular_values" and len(own) == 1:
         return [f"$s_{{{k + 1}}}$" for k in range(own[0])]
-    if len(own) == 1 and isinstance(traj, Trajectory) and not traj.flow.axes.get(name):
-        columns = {field: value for field, value in traj.flow.parameters().items() if tuple(value.shape) == own}
+    if name in ("losses", "forgetting") and len(own) == 1 and isinstance(traj, TaskTrajectory):
+        return [f"task {k + 1}" for k in range(own[0])]
+    if len(own) == 1 and isinstance(traj, Trajectory):
+        about, axes = type(traj.flow).__dataclass_fields__, traj.flow.axes.get(name)
+        columns = {
+            about[field].metadata["symbol"]: value
+            for field, value in traj.flow.parameters().items()
+            if tuple(value.shape) == own and axes in (None, about[field].metadata["axes"])
+        }
         if len(columns) == 1:
-            field, values = next(iter(columns.items()))
-            symbol = type(traj.flow).__dataclass_fields__[field].metadata["symbol"]
+            symbol, values = next(iter(columns.items()))
             return [f"${symbol}$ = {float(each):.4g}" for each in arithmetic.to_numpy(values)]
     return [f"{name}[{', '.join(map(str, index))}]" for index in np.ndindex(own)]
 
@@ -105,22 +116,29 @@ def scale_axis(ax: Any, values: np.ndarray, log: bool) -> None:
     ax.set_yscale("log")
 
 
-def label_axes(ax: Any, traj: Trajectory, name: str) -> None:
+def flows_of(traj: Any) -> tuple[Flow, ...]:
+    """Return the flows in whose units the times are; none for a network, whose time is learning rate x steps."""
+    if isinstance(traj, TaskTrajectory):
+        return traj.sequence.flows
+    return (traj.flow,) if isinstance(traj, Trajectory) else ()
+
+
+def label_axes(ax: Any, flows: tuple[Flow, ...], name: str) -> None:
     """Name both axes."""
-    ax.set_xlabel(_time_label(traj))
+    ax.set_xlabel(time_label(flows))
     ax.set_ylabel(LABELS.get(name, name.replace("_", " ")))
     ax.margins(x=0.01)
 
 
-def _time_label(traj: Trajectory) -> str:
-    """Return the name of the time axis with its unit, the flow's time constant or inverse learning rate."""
-    tau = getattr(getattr(traj, "flow", None), "tau", None)
-    if tau is None:
+def time_label(flows: tuple[Flow, ...]) -> str:
+    """Return the name of the time axis with its unit, the flows' time constant or inverse learning rate."""
+    constants = [arithmetic.to_numpy(flow.tau).ravel() for flow in flows if hasattr(flow, "tau")]
+    if not constants:
         return r"time $t$  (learning rate $\times$ steps)"
-    tau = arithmetic.to_numpy(tau)
-    if tau.size == 1 and float(tau.ravel()[0]) == 1:
-        return r"time $t$  (units of $\tau$)"
-    return rf"time $t$  ($\tau$ = {float(tau.ravel()[0]):g})" if tau.size == 1 else "time $t$"
+    tau = np.unique(np.concatenate(constants))
+    if len(tau) > 1:
+        return r"time $t$  (in the unit of $\tau$)"
+    return r"time $t$  (units of $\tau$)" if tau[0] == 1 else rf"time $t$  ($\tau$ = {float(tau[0]):g})"
 
 
 def label_goals(ax: Any, goals: np.ndarray) -> None:

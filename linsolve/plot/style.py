@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve.core.arguments import shown
 
-__all__ = ["COLORS", "INK", "STYLE", "colors", "drawing", "figure", "ladder"]
+__all__ = ["COLORS", "INK", "STYLE", "beside", "colors", "drawing", "figure", "ladder"]
 
 # hues of Okabe and Ito; the lightness of blue, vermilion, green, purple and sky rises by 13 units of CIELAB from one to
 # the next, which gray print keeps
@@ -105,6 +105,13 @@ def figure(*args: Any, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
             yield made, axes
         finally:
             plt.close(made)
+
+
+def beside(ax: Any) -> dict[str, Any]:
+    """Return the place of a legend: right of the axes if a layout engine makes room there, or else the best inside."""
+    if ax.figure.get_layout_engine() is None:
+        return {}
+    return {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0.0}
 
 
 def colors(count: int) -> list[Any]:

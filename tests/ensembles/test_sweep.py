@@ -569,6 +569,33 @@ def test_labels_and_meanings_reach_xarray_and_plots():
     plt.close("all")
 
 
+def test_positive_values_of_many_decades_have_a_logarithmic_scale_above_rounding():
+    import matplotlib.pyplot as plt
+
+    wide = ls.sweep(ls.ensembles.of(ls.BalancedMode, "loss", start=0.05), s=[1.0, 2.0], t=np.linspace(0.0, 9.0, 5))
+    assert 0 < wide["loss"].min() < 1e-16 * wide["loss"].max()
+    (mesh,) = wide.plot().collections
+    assert isinstance(mesh.norm, plt.matplotlib.colors.LogNorm)
+    assert mesh.norm.vmin == pytest.approx(1e-12 * wide["loss"].max())
+    assert type(wide.plot(log=False).collections[0].norm) is plt.Normalize
+    own = plt.matplotlib.colors.PowerNorm(0.5)
+    assert wide.plot(norm=own).collections[0].norm is own
+    line = ls.sweep(ls.ensembles.of(ls.BalancedMode, "loss", s=2.0, start=0.05), t=np.linspace(0.0, 9.0, 5)).plot()
+    assert line.get_yscale() == "log"
+    assert line.get_ylim()[0] > 1e-13
+    for values in ([1.0, 99.0], [-1.0, 500.0], [0.0, 500.0]):  # too near, or not positive
+        assert ls.sweep(lambda a: a, a=values).plot().get_yscale() == "linear"
+    plt.close("all")
+
+
+def test_the_axis_of_times_has_a_unit():
+    for flow, unit in (
+        (ls.BalancedMode, r"in the unit of $\tau$"),
+        (ls.TwoLayerOrder, r"learning rate $\times$ steps"),
+    ):
+        assert ls.ensembles.of(flow).labels["t"][0] == f"time $t$  ({unit})"
+
+
 def test_arrays_are_saved_as_a_whole(tmp_path):
     d = ls.sweep(plain, a=A, b=B, c=C)
     path = d.save(tmp_path / "d.npz")

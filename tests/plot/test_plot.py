@@ -56,6 +56,26 @@ def test_lines_are_labelled_by_the_parameter_of_their_member_their_mode_or_their
         plot.trajectory(traj, top=0)
 
 
+def test_lines_of_directions_and_of_tasks_are_named_so():
+    def labels(ax):
+        return [text.get_text() for text in ax.get_legend().get_texts()]
+
+    heads = ls.RankOneAttention(16, [2.0, 1.0])(T, [0.1, 0.1])
+    assert labels(plot.trajectory(heads, "strengths")) == [r"$\lambda$ = 2", r"$\lambda$ = 1"]
+    tasks = ls.sequence([(ls.BalancedMode(s=2.0), 3.0), (ls.BalancedMode(s=1.0), 3.0)], 0.01)(T)
+    assert labels(tasks.plot()) == labels(tasks.plot("forgetting")) == ["task 1", "task 2"]
+
+
+def test_legends_stand_beside_the_lines():
+    traj = ls.BalancedMode(s=[4.0, 3.0, 2.0, 1.0])(np.linspace(0, 8, 400), 1e-3)
+    ax = plot.trajectory(traj, "a")
+    ax.figure.canvas.draw()
+    assert ax.bbox.x1 <= ax.get_legend().get_window_extent().x0
+    assert ax.get_legend().get_window_extent().x1 <= ax.figure.bbox.x1
+    _, narrow = plt.subplots()  # nothing makes room
+    assert plot.trajectory(traj, "a", narrow).get_legend().get_window_extent().x0 < narrow.bbox.x1
+
+
 def test_colors_are_those_of_the_cycle_of_the_axes_or_of_the_style(modes):
     assert colors_of(plot.trajectory(modes, "a")) == [plot.COLORS["blue"], plot.COLORS["vermilion"]]
     with plt.rc_context({"axes.prop_cycle": plt.cycler(color=["#112233", "#445566"])}):
@@ -90,10 +110,34 @@ def test_a_logarithmic_axis_drops_no_line():
         plot.routes({"closed form": falling}, "output", log=True)
 
 
-@pytest.mark.parametrize(("tau", "label"), [(1.0, r"(units of $\tau$)"), (0.5, r"($\tau$ = 0.5)")])
+@pytest.mark.parametrize(
+    ("tau", "label"),
+    [
+        (1.0, r"(units of $\tau$)"),
+        (0.5, r"($\tau$ = 0.5)"),
+        ([0.5, 0.5], r"($\tau$ = 0.5)"),
+        ([1.0, 2.0], r"(in the unit of $\tau$)"),
+    ],
+)
 def test_time_axis_states_its_unit(tau, label):
     ax = plot.trajectory(ls.BalancedMode(s=1.0, tau=tau)(T, 0.1))
     assert ax.get_xlabel().endswith(label)
+
+
+def test_time_axis_of_tasks_is_that_of_their_flows():
+    tasks = ls.sequence([(ls.BalancedMode(s=2.0), 3.0), (ls.BalancedMode(s=1.0), 3.0)], 0.01)
+    assert tasks(T).plot().get_xlabel() == r"time $t$  (units of $\tau$)"
+
+
+@pytest.mark.parametrize(
+    ("scale", "depth", "rates"), [(2.0, 2, None), (1.0, 2, [0.5, 0.5]), (1.0, 1, None), (1.0, 2, [0.5, 0.4])]
+)
+def test_time_of_a_network_is_learning_rate_times_steps_whatever_solves_it(scale, depth, rates):
+    rng = np.random.default_rng(0)
+    inputs = scale * np.sqrt(8) * np.linalg.qr(rng.normal(size=(8, 3)))[0]
+    weights = [0.1 * np.eye(3)] * depth
+    traj = ls.solve(weights, (inputs, inputs @ np.diag([3.0, 2.0, 1.0])), T, rates)
+    assert traj.plot().get_xlabel() == r"time $t$  (learning rate $\times$ steps)"
 
 
 def test_modes_draw_a_labelled_goal_for_each(network):

@@ -222,6 +222,23 @@ def test_dashes_of_the_residual_have_the_predicted_slope():
     np.testing.assert_allclose(slopes, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize(("kind", "levels_off"), [("aligned", False), ("balanced", True)])
+def test_only_a_picture_with_a_descent_that_levels_off_says_so(kind, levels_off):
+    found = collapse(flow(4), start=kind, step=0.002)
+    assert (found.descended["nc3"][-1] > 2 * max(found.theory["nc3"][-1], 1e-14)) == levels_off
+    assert ("levels off" in drawn(found, "metrics").get_supxlabel()) == levels_off
+    assert "levels off" not in drawn(found, "residuals").get_supxlabel()
+
+
+def test_the_time_axis_of_the_residual_ends_with_its_lines():
+    found = collapse(flow(4), start="aligned", step=0.002)
+    ax = drawn(found, "residuals").axes[0]
+    whole = np.sqrt(2 * found.theory["loss"])
+    last = found.theory.t[whole > ax.get_ylim()[0]][-1]
+    assert last < found.theory.t[-1] / 2
+    assert last <= ax.get_xlim()[1] <= 1.05 * last
+
+
 # what it writes
 
 
@@ -242,7 +259,8 @@ def test_command_writes_everything_and_says_what_it_found(here, capsys):
     out = capsys.readouterr().out
     assert "closed form" in out
     assert float(re.search(r"DOP853 on the weights +(\S+)", out)[1]) < 1e-8
-    assert "gamma at the end" in out
+    assert re.search(r"gamma at the end .*; W W\^T ~ I - gamma J, J all ones", out)
+    assert re.search(r"theta at the end .*; Gram matrix of the class means ~ I - theta J", out)
     found = json.loads((here / "a" / "b" / "metrics.json").read_text(encoding="utf-8"))
     assert found["settings"]["start"] == "balanced"
     assert found["end"]["theory"]["loss"] == pytest.approx(found["end"]["simulated"]["loss"], rel=1e-5)

@@ -1,15 +1,24 @@
 """`linsolve ntk-stats`: what it samples, computes, prints, draws and refuses."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from legibility import covered
 
 import linsolve as ls
 from linsolve import ntk
 from linsolve.__main__ import main
+from linsolve.cli.ntk_stats import EXAMPLE
+from linsolve.plot.style import ladder
 from linsolve.studies.ntk_stats.figures import draw
-from linsolve.studies.ntk_stats.report import table
+from linsolve.studies.ntk_stats.report import SIZE, table
 from linsolve.studies.ntk_stats.survey import deepest_sampled, survey
 from linsolve.systems.random_networks import limits, printed
+
+
+def names_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +89,25 @@ def test_networks_too_narrow_to_sample_are_computed_all_the_same():
     found = survey(width=2, depth=5, networks=1_000)
     assert found.sampled_depth < 2
     assert "nothing can be sampled" in table(found)
-    with ls.plot.figure(1, 3) as (_, axes):
+    with ls.plot.figure(1, 3, figsize=SIZE) as (_, axes):
         draw(axes, found)
+        assert not any("networks" in name for ax in axes for name in names_of(ax))
+        assert axes[1].get_title(loc="left") == "(b) the same at small depth, not sampled"
+
+
+def test_the_picture_of_the_example_of_the_help_names_its_samples_and_limits():
+    words = EXAMPLE.split()
+    numbers = {word[2:]: int(value) for word, value in pairwise(words) if word.startswith("--")}
+    found = survey(**numbers)
+    with ls.plot.figure(1, 3, figsize=SIZE) as (fig, axes):
+        draw(axes, found)
+        fig.canvas.draw()
+        for ax in axes:
+            assert covered(ax) == []
+        assert [text.get_text() for text in axes[0].texts] == ["ordered", "edge of chaos", "chaotic"]
+        assert {"networks drawn layer by layer", "explicit networks"} < set(names_of(axes[1]))
+        dashed = [line.get_color() for line in axes[2].lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+        assert [tuple(color) for color in dashed] == [tuple(color) for color in ladder(5)]
 
 
 def test_the_command_prints_and_writes(tmp_path, capsys):

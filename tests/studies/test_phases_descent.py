@@ -102,3 +102,19 @@ def test_runs_below_the_line_stay_in_a_triangle_and_those_above_diverge():
         for _ in range(4000):
             e, T = stepped(e, T, mu)
     assert not np.isfinite(T).any()
+
+
+def test_the_picture_defines_its_symbols(drawn):
+    for name in ("f = ", "A, B = ", r"\rho = ", "e = ", "x_k = "):
+        assert f"${name}" in drawn.source
+    assert drawn.x.label.startswith("$X$ = ")
+
+
+def test_the_symbols_are_those_of_a_step_of_the_weights():
+    u, w, y, rate = np.array([0.7, -0.2]), np.array([0.4, 0.9]), 1.3, 0.2
+    e, rho = u @ w - y, 2 * rate
+    left, right = (lambda a, b: np.sum((a + b) ** 2) / 4), (lambda a, b: np.sum((a - b) ** 2) / 4)
+    assert left(u, w) - right(u, w) == pytest.approx(u @ w)
+    moved = u - rate * 2 * e * w, w - rate * 2 * e * u  # the gradient of (u w - y)^2
+    assert left(*moved) == pytest.approx(left(u, w) * (1 - rho * e) ** 2)
+    assert right(*moved) == pytest.approx(right(u, w) * (1 + rho * e) ** 2)

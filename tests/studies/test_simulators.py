@@ -11,6 +11,7 @@ import linsolve as ls
 from linsolve.__main__ import main
 from linsolve.studies.simulators.diagnosis import speeds
 from linsolve.studies.simulators.errors import distances
+from linsolve.studies.simulators.figure import _draw_errors, _draw_runs
 
 PAGE = Path(__file__).parents[2] / "notebooks" / "site" / "simulators.md"
 RNG = np.random.default_rng(0)
@@ -180,6 +181,29 @@ def test_a_start_without_closed_form_is_integrated():
     assert check.ok
     assert check.route == "DOP853 of WhitenedTwoLayer"
     assert "must vanish" in check.notes[0]
+
+
+def test_pictures_call_a_closed_form_exact_and_name_the_unit_of_time():
+    import matplotlib.pyplot as plt
+
+    t = np.linspace(0.0, 1.0, 5)
+    steps, units = r"time $t$  (learning rate $\times$ steps)", r"time $t$  (units of $\tau$)"
+    for run, exact, word, time in (
+        (trained(until=0.2), (X, Y), "integrated", steps),
+        ({"t": t, "a": MODE(t, STATE)["a"]}, MODE, "exact", units),
+        ({"t": t, "w1": np.zeros((5, 3, 4)), "w2": np.zeros((5, 2, 3))}, (X, Y), "exact", steps),  # at rest
+    ):
+        check = ls.compare(run, exact)
+        assert str(check).startswith(f"{word}: {check.route}, ")
+        assert check.references[-1].kind == word
+        _, ax = plt.subplots()
+        _draw_runs(check, ax)
+        assert ax.get_legend().get_texts()[0].get_text() == word
+        assert ax.get_xlabel() == time
+        ax.clear()
+        _draw_errors(check, ax)
+        assert ax.get_xlabel() == time
+    plt.close("all")
 
 
 def test_biases_and_transposed_kernels_are_read(tmp_path):

@@ -14,6 +14,7 @@ from linsolve.systems.collapse.network import kernel
 __all__ = ["FIGURES", "draw_kernels", "draw_metrics", "draw_residuals"]
 
 LOWEST = 1e-14  # logarithmic axes end here; below is rounding
+LEAST = 1e-10  # end of the axis of the parts of the residual
 ROUTES = {"closed form": "theory, closed form", "DOP853": "theory, integrated"}
 SOURCE = "Seleznova et al. (2023), Theorems 4.1, 5.1, 5.2; Seleznova, thesis (2024), section 3.3, corrected."
 DESCENT = "Descent with a finite step levels off: each step shifts the imbalance E by the order of the step squared."
@@ -103,6 +104,13 @@ def _changing(found: Collapsed) -> float:
     return float(t[-1] if _is_log(found) else min(t[-1], 1.3 * t[last]))
 
 
+def _levels_off(found: Collapsed, end: float) -> bool:
+    """Return whether descent ends above the theory in a metric that is drawn up to a time."""
+    last = int(np.flatnonzero(found.theory.t <= end)[-1])
+    ends = ((found.descended[name][last], found.theory[name][last]) for name in METRICS)
+    return any(descended > 2 * max(theory, LOWEST) for descended, theory in ends)
+
+
 def draw_metrics(found: Collapsed, fig: Any) -> None:
     """Draw NC1 to NC4 over time, theory as lines, simulations as marks."""
     axes, end = fig.subplots(2, 2), _changing(found)
@@ -131,14 +139,15 @@ def draw_metrics(found: Collapsed, fig: Any) -> None:
         if len(series) > 1 and most > 0:
             ax.legend()
     _legend(fig, found)
-    _source(fig, DESCENT)
+    _source(fig, DESCENT if _levels_off(found, end) else "")
 
 
 def draw_residuals(found: Collapsed, fig: Any) -> None:
     """Draw the sizes of the global, class and sample parts of the residual; dashed: predicted decay."""
     ax, t = fig.subplots(), found.theory.t
     whole = np.sqrt(2 * found.theory["loss"])
-    end = float(t[-1] if _is_log(found) else min(t[-1], 1.1 * t[whole > FLOOR[found.theory.route] * whole[0]][-1]))
+    seen = whole > max(FLOOR[found.theory.route] * whole[0], LEAST)
+    end = float(t[-1] if _is_log(found) or not seen.any() else min(t[-1], 1.02 * t[seen][-1]))
     ax.set_yscale("log")
     most, least = 1e-11, 1.0
     for name in reversed(PARTS):
@@ -151,12 +160,12 @@ def draw_residuals(found: Collapsed, fig: Any) -> None:
         most = max(most, *(np.nanmax(v) for v in values.values()))
         least = min(least, *(v[v > 0].min() for v in values.values()))
         _asymptote(ax, found, name)
-    ax.set_ylim(max(1e-10, least / 2), 3 * most)
+    ax.set_ylim(max(LEAST, least / 2), 3 * most)
     _time_axis(ax, found, end)
     ax.set_ylabel("size of the residual's parts, Frobenius norm")
     ax.legend(loc="best")
     _legend(fig, found)
-    _source(fig, "Dashes: predicted asymptotic decay.\n" + DESCENT)
+    _source(fig, "Dashes: predicted asymptotic decay.")
 
 
 def _known(found: Collapsed, name: str, route: str) -> np.ndarray:

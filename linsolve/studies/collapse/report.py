@@ -22,6 +22,7 @@ OBSTRUCTED = (
     "obstructed: the flow ends at a saddle, with one mode not learned; the determinant of the map W H of classes is "
     "negative, that of the target is positive, and the flow keeps its sign; only rounding errors leave the saddle"
 )
+FRAME = {"gamma": "W W^T ~ I - gamma J, J all ones", "theta": "Gram matrix of the class means ~ I - theta J"}
 
 
 def numbers(found: Collapsed) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def summary(found: Collapsed) -> list[tuple[str, str]]:
         text = f"{_small(said['end']['theory'][name])}; simulated {_small(said['end']['simulated'][name])}"
         if name in found.predicted:
             text += f"; predicted at t = inf {_small(found.predicted[name])}"
-        rows.append((f"{name} at the end", text))
+        rows.append((f"{name} at the end", text + (f"; {FRAME[name]}" if name in FRAME else "")))
     for name, label in (("simulated", "DOP853 on the weights"), ("descended", "gradient descent on the weights")):
         rows.append((label, f"{found.differences[name]:.1e} from theory (largest relative difference)"))
     return rows

@@ -66,7 +66,12 @@ FIGURES = {
     "4": Figure(
         "depth", "4", 3, "figure 4: with three or more layers the learning time is a power of the size of the start"
     ),
-    "5": Figure("classes", "5", 2, "figure 5 (a), (b): many classes, on whitened digits"),
+    "5": Figure(
+        "classes",
+        "5",
+        2,
+        "figure 5 (a), (b): many classes, on whitened digits; the lines of (b) neglect the coupling of the modes",
+    ),
     "B.1": Figure("phases", "b1", 2, "figure B.1: output and size over the whole of training, in closed form"),
     "D.1": Figure("depth", "d1", 2, "figure D.1: spike of the kernel by ratio of the learning rates"),
     "D.3": Figure("depth", "d3", 3, "figure D.3: loss, kernel and first layer at several depths"),
@@ -152,9 +157,19 @@ def draw(name: str, out: Any, seed: int = 0) -> dict[str, Any]:
     about = FIGURES[name]
     module = importlib.import_module(f"linsolve.studies.figures.{about.module}")
     data = getattr(module, f"compute_{about.name}")(seed)
-    with figure(1, about.panels, figsize=(max(7.5, 4.6 * about.panels), 4.2)) as (fig, axes):
+    with figure(1, about.panels, figsize=size(about)) as (fig, axes):
         getattr(module, f"draw_{about.name}")(axes, data)
-        fig.suptitle(f"After {about.source}, {about.title}", fontsize=11, x=0.01, ha="left")
+        write_title(fig, about)
         with whole_files(Path(out).parent) as made:
             fig.savefig(made / Path(out).name)
     return data
+
+
+def size(about: Figure) -> tuple[float, float]:
+    """Return width and height of a figure in inches."""
+    return max(7.5, 4.6 * about.panels), 4.2
+
+
+def write_title(fig: Any, about: Figure) -> None:
+    """Write source and title above the panels, in several lines where one is wider than the figure."""
+    fig.suptitle(f"After {about.source}, {about.title}", fontsize=11, x=0.01, ha="left", wrap=True)

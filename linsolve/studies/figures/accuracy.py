@@ -44,13 +44,16 @@ def draw_levi_accuracy(axes: Any, data: dict[str, Any]) -> None:
             label = rf"$\lambda$ = {ratio:g}" if style == "-" else None
             axes[0].plot(data["t"], exact, color=color, linestyle=style, label=label)
             axes[0].plot(TIMES, drawn, shape, color=color, markersize=4.5, markerfacecolor="none")
-    axes[0].set(xscale="log", xlabel="time $t$", ylabel=f"share of squared errors below {TOLERANCE:g}")
+    axes[0].set(
+        xscale="log", xlabel="time $t$  (rate 1, mean loss)", ylabel=f"share of squared errors below {TOLERANCE:g}"
+    )
     axes[0].set(title=f"(a) test, train (dashed), $d$ = {INPUTS}, one network")
     axes[0].legend(fontsize=9.5)
     train, test = data["times"]
     axes[1].plot(data["line"], test, color=INK[0], label="test")
     axes[1].plot(data["line"], train, color=INK[1], linestyle="--", label="train")
-    axes[1].set(yscale="log", xlabel=r"inputs per sample $\lambda$", ylabel="time to 95 % accuracy", title="(b) delay")
+    axes[1].set(yscale="log", xlabel=r"inputs per sample $\lambda$", title="(b) delay")
+    axes[1].set(ylabel="time to 95 % accuracy  (rate 1, mean loss)")
     axes[1].legend(fontsize=9.5)
     ratio = max(data["curves"])
     curve = data["curves"][ratio]
@@ -62,5 +65,5 @@ def draw_levi_accuracy(axes: Any, data: dict[str, Any]) -> None:
     for value in curve["ends"]:
         axes[2].axhline(100 * value, color=COLORS["black"], linestyle=":", linewidth=1.2)
     start, end = 100 * curve["ends"]
-    axes[2].set(xscale="log", ylim=(0, 5), xlabel="time $t$", ylabel="test accuracy, %")
+    axes[2].set(xscale="log", ylim=(0, 5), xlabel="time $t$  (rate 1, mean loss)", ylabel="test accuracy, %")
     axes[2].set(title=rf"(c) $\lambda$ = {ratio:g}: {start:.2f} % at the start, {end:.2f} % for ever")

@@ -93,9 +93,7 @@ def draw_attention(axes: Any, data: dict[str, Any]) -> None:
     for color, (context, curve) in zip(INK, data["merged"].items(), strict=False):
         ax.plot(curve["t"], curve["theory"], color=color, label=f"$N$ = {context}")
         ax.plot(curve["marks"], curve["trained"], **MARKS, color=color)
-    ax.set(
-        xlabel=r"time $t$  ($\tau$)", ylabel="loss", title="(a) merged keys and queries, white tokens", ylim=(0, None)
-    )
+    ax.set(ylabel="loss", title="(a) merged keys and queries, white tokens", ylim=(0, None))
     ax.legend(fontsize=9.5, title=f"{HEADS} heads, $D$ = {DIMENSION}", title_fontsize=9.5)
     ax, found = axes[1], data["separate"]
     for height in found["stages"].losses:
@@ -105,10 +103,11 @@ def draw_attention(axes: Any, data: dict[str, Any]) -> None:
     ax.plot(found["t"], found["theory"], color=INK[0], label="aligned heads")
     ax.plot(found["marks"], found["trained"], **MARKS, color=INK[0])
     ax.plot(found["t"], found["random"], color=INK[1], linewidth=1.4, label="random heads, integrated")
-    ax.set(xscale="log", xlabel=r"time $t$  ($\tau$)", ylabel="loss", title="(b) separate rank-one keys and queries")
-    ax.set_ylim(0, None)
+    ax.set(xscale="log", ylabel="loss", title="(b) separate rank-one keys and queries", ylim=(0, None))
     note = {"title": "dashed: plateaus, dotted: their ends", "title_fontsize": 9.5, "frameon": True}
     ax.legend(fontsize=9.5, loc="lower left", facecolor="white", edgecolor="white", framealpha=1, **note)
+    for ax in axes[:2]:
+        ax.set_xlabel(r"time $t$  (units of $\tau$)")
     ax, tests = axes[2], data["tests"]
     for color, (context, curve) in zip(INK, tests["curves"].items(), strict=False):
         ax.plot(tests["line"], curve["theory"], color=color, label=f"$N$ = {context}")

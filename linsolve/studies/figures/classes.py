@@ -16,6 +16,7 @@ from linsolve.systems.small_start.matched_outputs import MatchedOutputs
 
 __all__ = ["compute_5", "compute_d4", "draw_5", "draw_d4"]
 
+LINES = {2: "closed form", 3: "uncoupled modes"}
 PARTLY = 0.25  # the power to which the singular values of partially whitened inputs are raised
 
 
@@ -84,14 +85,14 @@ def _two_layers(target: np.ndarray, gram_in: np.ndarray, gram_out: np.ndarray) -
 
 
 def draw_5(axes: Any, data: dict[int, dict[str, Any]]) -> None:
-    """Draw loss and alignment over time; at three layers also the modes in closed form."""
+    """Draw loss and alignment over time; at three layers also the modes, each in closed form without the others."""
     for ax, (depth, found) in zip(axes, data.items(), strict=True):
         t, start = found["t"], found["loss"][0]
         final, theory = found["final"], found["theory"]
         if "loss" in theory:
             ax.plot(t, theory["loss"] / start, color=COLORS["blue"])
             ax.plot(t, theory["alignment"] / final, color=COLORS["green"])
-        looks = (("alignment", COLORS["green"], final, f"alignment / {final:.3f} (end)"),)
+        looks = (("alignment", COLORS["green"], final, f"alignment / its end, {final:.3f}"),)
         for key, color, scale, label in (*looks, ("loss", COLORS["blue"], start, "loss / loss at 0")):
             ax.plot(t[::5], found[key][::5] / scale, **MARKS, color=color, label=label)
         if "modes" in theory:
@@ -100,10 +101,11 @@ def draw_5(axes: Any, data: dict[int, dict[str, Any]]) -> None:
                 ax.plot(t[::5], found["modes"][::5, k] / s, ".", color=COLORS["vermilion"], markersize=2.5, zorder=1)
             ax.plot([], [], ".", color=COLORS["vermilion"], label="modes / their values")
             ax.plot([], [], color=COLORS["orange"], label="each alone, from 20 %")
-        name = f"({'ab'[depth - 2]}) {depth} layers, lines: closed form"
+            ax.set_xlim(-45, None)  # room for the key
+        name = f"({'ab'[depth - 2]}) {depth} layers, lines: {LINES[depth]}"
         ax.set(xlabel="time $t$  (rate 1, mean loss)", ylabel="loss, alignment, modes, relative", ylim=(0, 1.08))
         ax.set_title(rf"{name}, $\sigma$ = {found['sigma']:g}")
-        place = {"loc": "center right"} if depth == 2 else {"loc": "lower left", "bbox_to_anchor": (0.0, 0.04)}
+        place = {"loc": "center right"} if depth == 2 else {"loc": "lower left", "bbox_to_anchor": (0.0, 0.06)}
         ax.legend(fontsize=8.5 if depth == 2 else 8, **place)
 
 

@@ -79,7 +79,7 @@ def draw_4(axes: Any, data: dict[str, Any]) -> None:
         ylabel="loss / loss at 0, cosine",
         title=r"(b) three layers, by $\sigma$",
     )
-    axes[1].set_xlim(0.25, 90)
+    axes[1].set_xlim(0.08, 90)  # room for the key
     axes[1].legend(fontsize=8.5, loc="center left")
     scales = np.array(list(data["curves"]))
     for key in ("half", "aligned"):

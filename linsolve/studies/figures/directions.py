@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from linsolve.core.network import trained
 from linsolve.plot.style import COLORS, INK
@@ -12,7 +13,6 @@ from linsolve.studies.figures.networks import MARKS, closed_form, deep_start, si
 from linsolve.systems.kernel_regime.measures import energy_concentration
 from linsolve.systems.kernel_regime.tangent import input_kernel
 from linsolve.systems.small_start.matched import KernelAlignment
-from linsolve.systems.small_start.transfer_error import TransferError
 
 __all__ = [
     *("compute_ortiz_6", "compute_ortiz_7", "compute_ortiz_9"),
@@ -106,20 +106,25 @@ def compute_ortiz_9(seed: int = 0) -> dict[str, Any]:
     found: dict[str, Any] = {"t": t, "line": line}
     for name, task in tasks.items():
         found[name] = {
-            "theory": _predicted(law, target, float((task @ target) ** 2) ** 0.5, samples),
+            "theory": _predicted(law, task, samples),
             "sampled": np.array([_sampled(rng, kernel, task, samples) for kernel in kernels]),
         }
     return found
 
 
-def _predicted(kernels: np.ndarray, beta: np.ndarray, overlap: float, samples: int) -> np.ndarray:
-    """Return the errors of kernels in the form ``b (A beta beta^T + I)`` that is nearest to them."""
-    along = beta @ kernels @ beta
-    rest = (np.trace(kernels, axis1=1, axis2=2) - along) / (len(beta) - 1)
-    one = np.ones(len(kernels))
-    strength = np.maximum(along / rest - 1, 0.0)
-    law = TransferError(strength=strength, overlap=overlap * one, samples=samples * one, ridge=0 * one, n_in=len(beta))
-    return np.asarray(law.prediction(np)["error"])
+def _predicted(kernels: np.ndarray, task: np.ndarray, samples: int) -> np.ndarray:
+    """Return the errors of any kernels in the limit of many inputs, as `TransferError` does for one spike.
+
+    Eqs. (45)-(48) of Atanasov et al. (2022) without ridge, with a sum over all eigenvalues of the kernel.
+    """
+    values, vectors = np.linalg.eigh(kernels)
+
+    def excess(kappa: float, values: np.ndarray) -> float:
+        return float(np.sum(values / (samples * values + kappa))) - 1
+
+    kappa = np.array([[brentq(excess, 0.0, np.sum(each), args=(each,))] for each in values])
+    weight = 1 / (samples * values + kappa) ** 2
+    return kappa[:, 0] * np.sum((task @ vectors) ** 2 * weight, axis=1) / np.sum(values * weight, axis=1)
 
 
 def _sampled(rng: np.random.Generator, kernel: np.ndarray, task: np.ndarray, samples: int, draws: int = 200) -> Any:
@@ -139,5 +144,6 @@ def draw_ortiz_9(axes: Any, data: dict[str, Any]) -> None:
         mean, error = data[name]["sampled"].T
         ax.plot(data["line"], data[name]["theory"], color=color)
         ax.errorbar(data["t"], mean, 2 * error, fmt="o", markerfacecolor="none", color=color, label=name)
-    ax.set(xlabel="time at which the kernel is frozen", ylabel="error of regression", title="lines: theory")
+    ax.set(xlabel="time at which the kernel is frozen  (rate 1)", ylabel="error of regression")
+    ax.set(title="lines: theory for many inputs; bars: two standard errors")
     ax.legend()

@@ -60,12 +60,14 @@ def draw_double_descent(axes: Any, data: dict[str, Any]) -> None:
     for k, (color, ratio) in enumerate(zip(INK, SHOWN, strict=False)):
         ax.plot(data["t"], data["test"][:, k], color=color, label=f"$n/d$ = {ratio:g}")
         ax.plot(data["t"], data["train"][:, k], color=color, linestyle="--", linewidth=1.2)
-        ax.axvline(data["stop"][k], color=color, linestyle=":", linewidth=1.2)
+        ax.axvline(data["stop"][k], ymax=0.66, color=color, linestyle=":", linewidth=1.2)  # the key is above
         for d, shape in shapes.items():
             for errors, more in zip(data["sampled"][d, ratio], (NOISE, 0.0), strict=True):
                 ax.errorbar(TIMES, errors.mean(axis=0) + more, errors.std(axis=0), color=color, fmt=shape, **dots)
-    ax.set(xscale="log", yscale="log", ylim=(0.02, 20), xlabel="time $t$", ylabel="mean squared error")
-    ax.set(title="(a) test, train (dashed), optimal stopping (dotted)")
+    ax.set(
+        xscale="log", yscale="log", ylim=(0.02, 20), xlabel="time $t$  (rate 1, mean loss)", ylabel="mean squared error"
+    )
+    ax.set(title="(a) dashed: train, dotted: optimal stopping")
     ax.legend(fontsize=9.5, title=f"noise variance {NOISE:g}", title_fontsize=9.5)
     ax = axes[1]
     for k, (color, row) in enumerate(zip(INK, AT, strict=False)):
@@ -81,6 +83,6 @@ def draw_double_descent(axes: Any, data: dict[str, Any]) -> None:
     for color, name, exact, share in zip(INK, ("train", "test"), data["accuracy"], data["shares"], strict=False):
         ax.plot(data["t"], exact, color=color, label=name)
         ax.plot(TIMES, share, "s", color=color, markersize=4.5, markerfacecolor="none")
-    ax.set(xscale="log", xlabel="time $t$", ylabel=f"share of squared errors below {TOLERANCE:g}")
-    ax.set(title=f"(c) no noise, $n/d$ = {ENOUGH:g}, one network, $d$ = {max(DRAWS)}")
-    ax.legend(fontsize=9.5)
+    ax.set(xscale="log", xlabel="time $t$  (rate 1, mean loss)", ylabel=f"share of squared errors below {TOLERANCE:g}")
+    ax.set(title=f"(c) no noise, $n/d$ = {ENOUGH:g}, $d$ = {max(DRAWS)}")
+    ax.legend(fontsize=9.5, title="one network", title_fontsize=9.5)

@@ -155,7 +155,7 @@ def draw_geiger_10(axes: Any, data: dict[str, Any]) -> None:
         ylabel=r"$\alpha |f - f_0| / y$", title=rf"(c), (d) change of the output, $\sqrt{{h}}\,\alpha$ = {FEATURE:g}"
     )
     for ax in axes:
-        ax.set(xlabel=r"$t / t_1$")
+        ax.set(xlabel="time $t / t_1$  (at $t_1$ half of the loss is left)")
     axes[2].plot([], [], color="gray", linewidth=1.2, label=r"lines: $\alpha \to 0$")
     for ax in axes[1:]:
         ax.legend(fontsize=9)

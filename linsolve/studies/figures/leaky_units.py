@@ -131,7 +131,7 @@ def draw_leaky_relu(axes: Any, data: dict[str, Any]) -> None:
         axes[0].plot(data["t"], curve["theory"], color=color)
         name = {0.0: "ReLU", 1.0: "linear"}.get(alpha, rf"$\alpha$ = {alpha:g}")
         axes[0].plot(data["marks"], curve["simulated"], **MARKS, color=color, label=name)
-    axes[0].set(xlabel="time $t$", ylabel="loss $L$", title=r"(a) gain $g = (1 + \alpha)/2$")
+    axes[0].set(xlabel="time $t$  (rate 1, mean loss)", ylabel="loss $L$", title=r"(a) gain $g = (1 + \alpha)/2$")
     axes[0].legend(fontsize=8.5, title="lines: closed form; marks: simulated", title_fontsize=8.5)
     titles = {"optimizers": "(b) mirrored units and samples", "starts": "(c) near misses, gradient descent"}
     for ax, (key, title) in zip(axes[1:], titles.items(), strict=True):

@@ -57,7 +57,7 @@ def draw_unimodal_bias(axes: Any, data: dict[str, Any]) -> None:
             axes[0].axvline(time, color=color, linestyle=":", linewidth=1.2)
     axes[0].axhline(data["plateau"], color=COLORS["black"], linestyle="--", linewidth=1.0)
     axes[0].set(
-        xlabel=r"time $t$",
+        xlabel="time $t$  (rate 1, mean loss)",
         ylabel="loss over its start",
         title="(a) weights; dotted: times of the law",
     )

@@ -64,7 +64,7 @@ def compute_neural_race(seed: int = 0) -> dict[str, Any]:
         tie = (2 * START) ** (1 / np.sqrt(contexts)) / 2
         shares[contexts] = {"size": size, "marks": marks, "theory": ends, "simulated": np.array(simulated), "tie": tie}
     return {
-        "speeds": {key: case(NeuralRace(1.0, key[0], [key[1]]), np.full(1, START), 45.0) for key in SPEEDS},
+        "speeds": {key: case(NeuralRace(1.0, key[0], [key[1]]), np.full(1, START), 65.0) for key in SPEEDS},
         "race": case(NeuralRace(1.0, RACE, [RACE, 1]), np.array([START, AHEAD]), 25.0),
         "shares": shares,
     }
@@ -92,6 +92,5 @@ def draw_neural_race(axes: Any, data: dict[str, Any]) -> None:
     for ax, title in zip(axes, ("lines: theory; marks: all heads", "", ""), strict=True):
         ax.set(ylim=(0, 1.05))
         ax.legend(fontsize=8.5, title=title, title_fontsize=8.5)
-    axes[0].set(xlim=(-2, 66))  # room for the key
     for ax in axes[:2]:
         ax.set(xlabel=r"time $t$  (units of $\tau$)")

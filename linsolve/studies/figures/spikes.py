@@ -67,6 +67,6 @@ def draw_lampinen_spikes(axes: Any, data: dict[str, Any]) -> None:
         ax.plot(data["t"], curve["theory"], color=color, linestyle=styles[depth], label=label)
         mark = {"marker": "o" if depth == DEPTHS[0] else "s", "color": color, "capsize": 2, **marks}
         ax.errorbar(TIMES, curve["drawn"].mean(axis=0), curve["drawn"].std(axis=0), **mark)
-    ax.set(xscale="log", yscale="log", xlabel="time $t$", ylabel=r"test error  $|\bar W - W|^2/s^2$")
+    ax.set(xscale="log", yscale="log", xlabel="time $t$  (rate 1)", ylabel=r"test error  $|\bar W - W|^2/s^2$")
     ax.set(title=f"(c) depth 2, 3 (dashed), $A$ = 1/4, $N_1$ = {INPUTS}")
     ax.legend(fontsize=9.5)

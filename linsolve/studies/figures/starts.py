@@ -43,12 +43,12 @@ def compute_advani_starts(seed: int = 0) -> dict[str, Any]:
 def draw_advani_starts(axes: Any, data: dict[str, Any]) -> None:
     """Draw test errors over time for one layer and two, and over samples."""
     marks = {"linestyle": "none", "marker": "o", "markersize": 4.5, "markerfacecolor": "none", "capsize": 2}
-    panels = (("one", "t", TIMES, "E|w(0)|^2"), ("two", "early", EARLY, "a_0"))
-    for ax, (name, times, dots, symbol) in zip(axes, panels, strict=False):
+    panels = (("one", "t", TIMES, "E|w(0)|^2", "rate 1, mean loss"), ("two", "early", EARLY, "a_0", "rate 1"))
+    for ax, (name, times, dots, symbol, unit) in zip(axes, panels, strict=False):
         for color, (start, curve) in zip(INK, data[name].items(), strict=False):
             ax.plot(data[times], curve["theory"], color=color, label=f"${symbol}$ = {start:g}")
             ax.errorbar(dots, curve["drawn"].mean(axis=0), curve["drawn"].std(axis=0), color=color, **marks)
-        ax.set(xscale="log", yscale="log", xlabel="time $t$", ylabel="test error")
+        ax.set(xscale="log", yscale="log", xlabel=f"time $t$  ({unit})", ylabel="test error")
         ax.legend(fontsize=9.5)
     axes[0].set(title=f"(a) one layer, $n/d$ = {RATIO:g}, SNR = {SNR:g}, $d$ = {INPUTS}")
     axes[1].set(title=f"(b) two aligned layers, $s$ = {STRENGTH:g}, $A$ = 1/4")

@@ -34,11 +34,19 @@ def draw(axes: Any, found: Survey) -> None:
     axes[0].figure.supxlabel(
         f"{unit} units, width $M = {found.width}$, {found.inputs} inputs, $|x| = 1$, standard weights, biases start at "
         f"0. Bars: one standard error. A sampled mean of $\\Theta^2$ has a relative variance of about ${spread_out}$:\n"
-        f"{found.networks} networks are sampled up to depth {found.sampled_depth} (3 % accuracy), explicit ones "
-        f"up to 7 % accuracy, none at $L/M \\geq 0.3$.\nAfter Seleznova (2024), section 3.2, "
+        f"{_reach(found)}.\nAfter Seleznova (2024), section 3.2, "
         f"figures 1 and 2, theorem 4.1{as_printed}.",
         x=0.01, ha="left", fontsize=10, color="#444444", linespacing=1.4,
     )  # fmt: skip
+
+
+def _reach(found: Survey) -> str:
+    if found.sampled_depth < 2:
+        return f"{found.networks} networks are too few to sample it at any depth $L < 0.3\\,M$ (3 % accuracy)"
+    return (
+        f"{found.networks} networks are sampled up to depth {found.sampled_depth} (3 % accuracy), explicit ones up to "
+        f"7 % accuracy, none at $L/M \\geq 0.3$"
+    )
 
 
 def _label(line: Line) -> str:
@@ -50,9 +58,10 @@ def _everywhere(ax: Any, found: Survey, depths: np.ndarray, colors: list[Any]) -
         ax.plot(depths / found.width, line.exact, color=color, label=_label(line))
     for line in {each.found: each for each in found.lines}.values():
         ax.plot(depths / found.width, line.limit, **LIMIT)
+        ax.annotate(line.found, (1.01, line.limit[-1]), xycoords=("axes fraction", "data"), va="center", fontsize=9)
         if len(line.printed_limit) and line.found != "ordered":
             ax.plot(depths / found.width, line.printed_limit, **PRINTED)
-    ax.plot([], [], **LIMIT, label="limit of great depth and width, by phase")
+    ax.plot([], [], **LIMIT, label="limit of great depth, width")
     if found.slope == 0:
         ax.plot([], [], **PRINTED, label="this limit as printed")
     ax.set(yscale="log", xlabel="depth over width  $L/M$", ylabel=r"$E\Theta^2/(E\Theta)^2$")
@@ -74,18 +83,21 @@ def _sampled(ax: Any, found: Survey, depths: np.ndarray, colors: list[Any]) -> N
         ax.plot(depths[:last], line.printed[:last], **PRINTED) if len(line.printed) else None
         _bars(ax, line.sampled, color, ROUND)
         _bars(ax, line.explicit, color, CROSS)
-    _keys(ax, ("networks drawn layer by layer", ROUND), ("explicit networks", CROSS))
+    _keys(ax, found, ("networks drawn layer by layer", "sampled", ROUND), ("explicit networks", "explicit", CROSS))
     if found.slope == 0:
         ax.plot([], [], **PRINTED, label="exact sums as printed")
-    ax.set(xlabel="depth  $L$", ylabel=r"$E\Theta^2/(E\Theta)^2$", title="(b) the same where it can be sampled")
+    part = "where it can be sampled" if found.sampled_depth >= 2 else "at small depth, not sampled"
+    ax.set(xlabel="depth  $L$", ylabel=r"$E\Theta^2/(E\Theta)^2$", title=f"(b) the same {part}")
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(fontsize=9.5, loc="upper left")
 
 
-def _keys(ax: Any, *keys: tuple[str, dict[str, Any]]) -> None:
+def _keys(ax: Any, found: Survey, *keys: tuple[str, str, dict[str, Any]]) -> None:
+    """Name the exact lines, and the marks of each field of the lines that has samples."""
     ax.plot([], [], color=COLORS["black"], label="exact sums over layers")
-    for name, style in keys:
-        ax.plot([], [], color=COLORS["black"], linestyle="none", label=name, **style)
+    for name, field, style in keys:
+        if any(len(getattr(line, field).depths) for line in found.lines):
+            ax.plot([], [], color=COLORS["black"], linestyle="none", label=name, **style)
 
 
 def _first_step(ax: Any, found: Survey, depths: np.ndarray, colors: list[Any]) -> None:
@@ -100,10 +112,10 @@ def _first_step(ax: Any, found: Survey, depths: np.ndarray, colors: list[Any]) -
         }[line.found]
         limit = limits.first_step(np, line.found, ratio, c, biases, np.asarray(a)) * scale
         ax.plot(depths[1:], line.change[1:], color=color)
-        ax.plot(depths[1:], limit[1:], **LIMIT)
+        ax.plot(depths[1:], limit[1:], **LIMIT | {"color": color})
         _bars(ax, line.stepped, color, CROSS)
-    _keys(ax, ("explicit networks", CROSS))
+    _keys(ax, found, ("explicit networks", "stepped", CROSS))
     ax.plot([], [], **LIMIT, label="limit of great depth and width")
     ax.set(yscale="log", xlabel="depth  $L$", ylabel=r"$-E\Delta\Theta \,/\, (\eta\, E\Theta)$")
     ax.set_title(r"(c) change by a first small step of rate $\eta$")
-    ax.legend(fontsize=9.5, loc="upper left")
+    ax.legend(fontsize=9.5)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["table", "write"]
 
+SIZE = 16.5, 6.4  # of the figure, in inches
+
 
 def table(found: Survey) -> str:
     """Return the dispersion at some depths as text: exact, in the limit, as printed, and sampled with its error."""
@@ -59,7 +61,7 @@ def write(found: Survey, out: str | os.PathLike[str]) -> list[Path]:
 
     folder = folder_to_fill("ntk-stats", out)
     paths = [folder / f"ntk-stats.{ending}" for ending in ("png", "pdf", "npz")]
-    with whole_files(folder) as made, figure(1, 3, figsize=(16.5, 6.4)) as (fig, axes):
+    with whole_files(folder) as made, figure(1, 3, figsize=SIZE) as (fig, axes):
         draw(axes, found)
         save_figure(fig, made, "ntk-stats")
         save_arrays(made / "ntk-stats.npz", found.arrays())

@@ -62,11 +62,16 @@ def descent(cells: int, rng: np.random.Generator) -> Diagram:
     return Diagram(
         name="descent",
         title="Gradient descent of two layers, from next to a minimum",
-        x=Axis("x", scaled, r"learning rate $\times$ sharpness of the flattest minimum", log=False),
+        x=Axis("x", scaled, r"$X$ = learning rate $\times$ sharpness of the flattest minimum", log=False),
         y=Axis("y", imbalance, r"imbalance of the initial minimum,  $i = 4AB/y^2$", log=True),
         values=found,
         label="long-time behavior",
-        source="Curves: multipliers of $A \\to A(1 - \\rho e)^2$, $B \\to B(1 + \\rho e)^2$, $e = f - y$;\n"
+        source=r"Output $f = u \cdot w = A - B$, $A, B = |u \pm w|^2/4$, target $y$, residual $e = f - y$,"
+        "\n"
+        r"$x_k = (\rho e)^2$ after $k$ steps, $\rho = X/2y$ twice the learning rate."
+        "\n"
+        r"Curves: multipliers of $A \to A(1 - \rho e)^2$, $B \to B(1 + \rho e)^2$;"
+        "\n"
         r"edge of divergence: invariant line $\rho (A + B) = 2 + \rho^2 y e/2$. Map: order parameters,"
         "\n"
         f"{STEPS} steps, at any width. Catapult after Lewkowycz et al. (2020).",

@@ -64,8 +64,8 @@ class SimulatorCheck:
     references: tuple[Reference, ...]
 
     def __str__(self) -> str:
-        last = self.references[-1].t
-        lines = [f"exact: {self.route}, {len(last)} times up to t = {last[-1]:g}"]
+        finest = self.references[-1]
+        lines = [f"{finest.kind}: {self.route}, {len(finest.t)} times up to t = {finest.t[-1]:g}"]
         lines += [line for each in self.runs for line in _about(each)]
         if self.orders:
             lines.append(f"observed order: {', '.join(f'{slope:.2f}' for slope in self.orders)}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve import plot
 from linsolve.core.results import folder_to_fill, whole_files
-from linsolve.plot.axes import LABELS, falls, scale_axis
+from linsolve.plot.axes import LABELS, falls, scale_axis, time_label
 from linsolve.studies.simulators.errors import distances
 from linsolve.studies.simulators.reference import Reference
 from linsolve.studies.simulators.tables import WHO
@@ -54,11 +54,11 @@ def _draw_runs(check: Any, ax: Any) -> None:
     name = "loss" if "loss" in finest.simulated or finest.state is not None else next(iter(finest.simulated))
     exact, seen = _pair(finest, name)
     seen = np.where(np.abs(seen) <= HUGE * np.abs(exact).max(), seen, np.nan)
-    for values, look, label in ((exact, plot.ROUTES[0], "exact"), (seen, plot.ROUTES[1], check.runs[-1].run)):
+    for values, look, label in ((exact, plot.ROUTES[0], finest.kind), (seen, plot.ROUTES[1], check.runs[-1].run)):
         every = {"markevery": max(1, len(finest.t) // 22)} if "marker" in look else {}
         for k, column in enumerate(values.T[:LINES]):
             ax.plot(finest.t, column, label=label if k == 0 else None, **look, **every)
-    ax.set_xlabel("time $t$")
+    ax.set_xlabel(time_label((finest.flow,)))
     ax.set_ylabel(LABELS.get(name, name.replace("_", " ")))
     scale_axis(ax, np.concatenate([exact, seen[np.isfinite(seen).all(axis=1)]]), falls(name, exact))
     ax.legend()
@@ -85,7 +85,7 @@ def _draw_errors(check: Any, ax: Any) -> None:
         ax.plot(reference.t, np.where(gaps > 0, gaps, np.nan), color=plot.COLORS[color], linestyle=dash, label=label)
     ax.axhline(check.tolerance, color="#555555", linewidth=1.2, linestyle=(0, (5, 3)), label="tolerance")
     ax.set_yscale("log")
-    ax.set_xlabel("time $t$")
+    ax.set_xlabel(time_label((check.references[-1].flow,)))
     ax.set_ylabel("relative error")
     ax.legend()
 

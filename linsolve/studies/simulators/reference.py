@@ -60,6 +60,11 @@ class Reference(NamedTuple):
     causes: Mapping[str, float]
     notes: tuple[str, ...]
 
+    @property
+    def kind(self) -> str:
+        """Word for the route: "exact" for a closed form or a start at rest, otherwise "integrated"."""
+        return "exact" if self.route.startswith(("closed form", "constant")) else "integrated"
+
 
 CAUSES = {"a loss without its factor 1/2": 2.0, "a loss with a second factor 1/2": 0.5}
 
