@@ -23,7 +23,7 @@ from linsolve.solvability.held_out import read_test, test_loss
 from linsolve.solvability.leaky_relu import Reduction
 from linsolve.solvability.problem import BiasedProblem, Problem
 from linsolve.solvability.rank_one import Heads, solve_heads
-from linsolve.solvability.routes import by_closed_form, by_integration
+from linsolve.solvability.routes import Reason, by_closed_form, by_integration
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
 __all__ = ["NetworkTrajectory", "checked_step", "of_layers", "solve", "solved"]
@@ -336,7 +336,8 @@ def _with_biases(
         notes = ("biases: the first layer acts on the inputs (x, 1).", *found.notes)
         return dataclasses.replace(found, notes=notes, values=Deferred(**split_first(found.values)))
     name, distance = worst(distances(weights, biases, X, Y))
-    failure = f"biases need {name}, relative distance {distance:.2g}"
+    needs = f"biases need {name}, relative distance {distance:.2g}"
+    failure: Reason = needs.__str__
     remarks: tuple[str, ...] = (UNSOLVED,)
     if distance <= (tolerance if accept else ROUNDING):
         centered = X, Y - Y.mean(axis=0)
@@ -344,7 +345,7 @@ def _with_biases(
         problem = Problem(whole, times, rtol, centered)
         exact: NetworkTrajectory | None
         if whole.power[0] == 0:
-            exact = by_integration(problem, "all inputs are 0", ())
+            exact = by_integration(problem, "all inputs are 0".__str__, ())
         else:
             exact, failure, remarks = by_closed_form(inner, problem, accept=accept)
         if exact is not None:
@@ -355,4 +356,5 @@ def _with_biases(
             values = Deferred(**on_centered(exact.values, biases, network.rates, times, Y))
             return dataclasses.replace(exact, notes=notes, values=values)
     fine = _again(network, weights, samples, FINEST)._replace(biases=biases)
-    return by_integration(BiasedProblem(fine, times, rtol, samples), failure, remarks)
+    problem = BiasedProblem(fine, times, rtol, samples)
+    return by_integration(problem, "the start is a stationary point".__str__ if problem.constant else failure, remarks)

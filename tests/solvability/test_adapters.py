@@ -90,9 +90,9 @@ def test_gaussian_adapters_are_refused_with_their_distance_a_bound_and_times_of_
     assert near.name == "LoRA"
     assert 0 < near.measured <= near.bound.value
     (failed,) = next(each for each in verdict.assessments if each.name == "LoRA").violated
-    assert failed.name == "two-eigenvalue class"
+    assert failed.name == "solvable imbalance"
     assert failed.distance > 0.1
-    with pytest.raises(ls.NotExact, match=r"LoRA: two-eigenvalue class = .*linsolve\.solve integrates"):
+    with pytest.raises(ls.NotExact, match=r"LoRA: solvable imbalance = .*linsolve\.solve integrates"):
         verdict.flow("LoRA")
     t = np.array([0.5, 1.0]) * verdict.until
     down, up = simulated(a, b, X, Y, base, scale, rates, t)
