@@ -317,8 +317,12 @@ def test_descend_refuses_bad_times(cls):
 
 
 def test_diverging_descent_is_reported_with_its_step():
-    with refused(ArithmeticError, "descend: BalancedMode diverged before t = 500 at step = 5; use a smaller one"):
-        ls.descend(ls.BalancedMode(s=100.0), [0.0, 500.0], 1.0, step=5.0)
+    flow = ls.BalancedMode(s=100.0)
+    with refused(ArithmeticError, "descend: BalancedMode diverged before t = 25 at step = 5; use a smaller one"):
+        ls.descend(flow, [0.0, 10.0, 500.0], 1.0, step=5.0)
+    assert np.isfinite(ls.descend(flow, 20.0, 1.0, step=5.0)["a"])
+    with refused(ArithmeticError, "before t = 25 at"):
+        ls.descend(flow, 25.0, 1.0, step=5.0)
 
 
 def test_inexact_start_names_condition_and_size():
