@@ -135,6 +135,12 @@ class Flow(Parametrized):
         _refuse_misdeclared(cls)
         marks = {name: getattr(getattr(cls, name), "observable", None) for name in dir(cls)}
         cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
+        for name in ("solution", "along", "shared", "velocity", "loss"):
+            if not callable(getattr(cls, name)):
+                raise TypeError(
+                    f"{cls.__name__}: {name} = {shown(getattr(cls, name))} must be a method (statement of a flow); "
+                    "define it, or leave it out"
+                )
         methods = {name: inspect.signature(getattr(cls, name)).parameters for name in ("solution", "along", "shared")}
         cls.sharing = tuple(name for name in ("solution", "along") if "shared" in methods[name])
         cls.beginning = tuple(name for name in ("solution", "shared") if "begun" in methods[name])

@@ -11,6 +11,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import choice, integer, number, shown
 from linsolve.core.flow import Flow
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.parameters import own_axes
 from linsolve.core.query import Problem, pose
 from linsolve.core.trajectory import Trajectory
@@ -45,6 +46,7 @@ def parted(y: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]
     return [part.reshape(y.shape[:-1] + tuple(s)) for part, s in zip(np.split(y, cuts, axis=-1), shapes, strict=True)]
 
 
+@named_arguments("integrate")
 def integrate(
     flow: Flow,
     t: Any,
@@ -362,6 +364,7 @@ def first_zero(
     return time, rate.state(y)
 
 
+@named_arguments("descend")
 def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_000) -> Trajectory:
     """Train by gradient descent with a finite step.
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from linsolve.core.named_arguments import named_arguments
+
 if TYPE_CHECKING:
     from linsolve.solvability.verdict import Verdict
 
 __all__ = ["applies"]
 
 
+@named_arguments("applies")
 def applies(
     weights: Any,
     data: Any,

@@ -11,6 +11,7 @@ import numpy as np
 from linsolve.core.arguments import Interval, known_array, number, shown
 from linsolve.core.biased_values import on_centered, split_first
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, worst
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.network_arguments import Network, read, refuse_unpaired
 from linsolve.core.trajectory import Deferred, read_only
 from linsolve.solvability.activation import read_activation
@@ -31,6 +32,7 @@ __all__ = ["NetworkTrajectory", "checked_step", "of_layers", "solve", "solved"]
 FINEST = 1e-15  # directions of the samples below it are rounding
 
 
+@named_arguments("solve")
 def solve(
     weights: Any,
     data: Any,
