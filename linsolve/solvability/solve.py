@@ -59,7 +59,8 @@ def solve(
         \dot W_l = -\eta_l\, \partial L / \partial W_l .
 
     If an exact solution holds, by the conditions of `applies`, it is evaluated; otherwise the weights are integrated
-    numerically. ``traj.route`` names the method and the reason.
+    numerically. ``traj.route`` names the method and, for integrated weights, the nearest exact case that `applies`
+    names, with the conditions that fail for it.
 
     Parameters
     ----------
@@ -151,6 +152,8 @@ def solve(
     hidden layers are as wide as the inputs or the outputs, if it is at rest by then, within `rtol`. Other such times
     are refused, as rounding moves a network that is not at rest. Rounding determines when a simulation leaves a saddle;
     if the start is a saddle, ``traj.notes`` states it.
+
+    A network at which every gradient is exactly 0 is solved as it stays: the route is "closed form: stationary point".
 
     With biases a closed form holds in three cases. If only the first layer has a bias, it is a weight of the constant
     input 1, and the network without biases on the inputs ``(x, 1)`` is solved. If the inputs are centered and only the
