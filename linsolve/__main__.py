@@ -49,9 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, file in COMMANDS.items():
         command = importlib.import_module(f"linsolve.cli.{file}")
         description = f"{command.HELP[0].upper()}{command.HELP[1:]}."
-        each = commands.add_parser(
-            name, help=command.HELP, description=description, epilog=f"Example: {command.EXAMPLE}"
-        )
+        example = command.EXAMPLE.replace(f"linsolve {file} ", f"linsolve {name} ")
+        each = commands.add_parser(name, help=command.HELP, description=description, epilog=f"Example: {example}")
         command.add(each)
         each.set_defaults(run=command.run, command=name, parser=each, root=parser)
     return parser

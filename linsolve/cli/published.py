@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["EXAMPLE", "HELP", "add", "run"]
 
 HELP = "list published formulas with quote, verdict and reason (errata: only those that need a correction)"
-EXAMPLE = "linsolve published --source atanasov_2022 --verdict convention --check"
+EXAMPLE = "linsolve published --source atanasov_2022 --check"
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -537,7 +537,8 @@ def unknown_name(who: str, what: str, name: object, known: Iterable[str]) -> str
     """Return the error message for an unknown name, with the nearest known name."""
     import difflib
 
-    known = list(known)
-    close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{who}: {what} = {shown(name)} is unknown; {hint}one of {', '.join(sorted(known))}"
+    spelled = {each.lower(): each for each in known}
+    wanted = str(name).lower()
+    close = difflib.get_close_matches(wanted, spelled, n=1, cutoff=0.6 if len(wanted) > 2 else 0.5)
+    hint = f"did you mean {spelled[close[0]]!r}? " if close else ""
+    return f"{who}: {what} = {shown(name)} is unknown; {hint}one of {', '.join(sorted(spelled.values()))}"

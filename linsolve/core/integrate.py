@@ -11,6 +11,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import choice, integer, number, shown
 from linsolve.core.flow import Flow
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.parameters import own_axes
 from linsolve.core.query import Problem, pose
 from linsolve.core.trajectory import Trajectory
@@ -23,7 +24,6 @@ __all__ = [
     "joined",
     "parted",
     "raised",
-    "refuse_divergence",
     "refuse_steps",
 ]
 
@@ -46,6 +46,7 @@ def parted(y: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]
     return [part.reshape(y.shape[:-1] + tuple(s)) for part, s in zip(np.split(y, cuts, axis=-1), shapes, strict=True)]
 
 
+@named_arguments("integrate")
 def integrate(
     flow: Flow,
     t: Any,
@@ -363,6 +364,7 @@ def first_zero(
     return time, rate.state(y)
 
 
+@named_arguments("descend")
 def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_000) -> Trajectory:
     """Train by gradient descent with a finite step.
 
@@ -389,8 +391,8 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     ValueError
         If the step is not positive and finite, or a time is negative, infinite, or needs more than `max_steps` steps.
     ArithmeticError
-        If the weights leave the range of doubles; the message contains the time. An observable of finite weights
-        that leaves it raises OverflowError, an ArithmeticError, at its access.
+        If the weights leave the range of doubles; the message contains the first time at which they do. An
+        observable of finite weights that leaves it raises OverflowError, an ArithmeticError, at its access.
 
     Examples
     --------
@@ -409,14 +411,15 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     wanted, z, done, kept = np.unique(counts), problem.z0, 0, []
     h = arithmetic.cast(xp, step)
     for count in wanted:
-        with np.errstate(all="ignore"):  # divergence raises a named error below
-            try:
-                for _ in range(count - done):
-                    z = problem.flow.step(xp, z, h)
-            except np.linalg.LinAlgError:  # a decomposition of a state that is not finite
-                z = type(z)(*(xp.nan * v for v in z))
-        done = count
-        refuse_divergence("descend", problem, z, count * step, step)
+        after = _stepped(problem, z, count - done, h)
+        if not _is_finite(after):
+            while _is_finite(z):
+                z, done = _stepped(problem, z, 1, h), done + 1
+            raise ArithmeticError(
+                f"descend: {type(flow).__name__} diverged before t = {done * step:g} at step = {step:g}; use a smaller "
+                "one"
+            )
+        z, done = after, count
         kept.append(z)
     where = np.searchsorted(wanted, counts)
     fields = []
@@ -440,9 +443,17 @@ def refuse_steps(who: str, times: np.ndarray, step: float, most: float) -> None:
         )
 
 
-def refuse_divergence(who: str, problem: Problem, z: Any, time: float, step: float) -> None:
-    """Raise ArithmeticError if the state at `time` is not finite."""
-    if not all(np.isfinite(arithmetic.to_numpy(v)).all() for v in z):
-        raise ArithmeticError(
-            f"{who}: {type(problem.flow).__name__} diverged before t = {time:g} at step = {step:g}; use a smaller one"
-        )
+def _stepped(problem: Problem, z: Any, count: int, h: Any) -> Any:
+    """Return the state after `count` steps of descent, not finite if it diverges."""
+    with np.errstate(all="ignore"):
+        try:
+            for _ in range(count):
+                z = problem.flow.step(problem.xp, z, h)
+        except np.linalg.LinAlgError:  # a decomposition of a state that is not finite
+            z = type(z)(*(problem.xp.nan * v for v in z))
+    return z
+
+
+def _is_finite(z: Any) -> bool:
+    """Return whether all entries of a state are finite."""
+    return all(np.isfinite(arithmetic.to_numpy(v)).all() for v in z)

@@ -73,6 +73,10 @@ class Map(Flow):
         """Return observables from the numbers, more accurate than from the state, by name; `loss` among them."""
         return {}
 
+    def curvature(self, xp: Any, z: Any) -> Any:
+        """Return the sharpness of a state: a step h is stable at a minimum if ``h curvature < 2``; None if unknown."""
+        return self.described(xp, *self.reduced(xp, z)).get("sharpness")
+
     def sampled(self, who: str, xp: Any, samples: Any) -> tuple[Any, Any]:
         """Return weight and target of each step, shape (K,) + batch, from samples and their weights at each step."""
         raise NotImplementedError
@@ -332,7 +336,7 @@ def _followed(
     for count in wanted.tolist():
         after = take(now, done, count) if rule is None else flow.repeated(xp, fixed, now, rule, count - done, take)
         if not _finite(after):
-            advice = _smaller(problem, start, course)
+            advice = _smaller(problem, course)
             _refuse_divergence(who, problem, now, course, (done, count, int(wanted[-1])), take, advice)
         now, done = after, count
         kept.append(now)
@@ -371,14 +375,21 @@ def _refuse_divergence(
     )
 
 
-def _smaller(problem: Problem, start: tuple[Any, Any], course: Course) -> str:
-    """Return a step in words that is stable at the start, where the flow has a sharpness and the step is larger."""
+def _smaller(problem: Problem, course: Course) -> str:
+    """Return a step in words that is stable at the start and at the limit, where the flow has a sharpness there."""
+    flow, xp, z0 = problem.flow, problem.xp, problem.z0
+    ends = {"start": z0}
     with np.errstate(all="ignore"):
-        known = problem.flow.described(problem.xp, *start)
-        bound = 2 / float(np.max(arithmetic.to_numpy(known["sharpness"]))) if "sharpness" in known else 0.0
-    if not 0 < bound < float(np.max(course.lengths)):
+        if type(flow).limit is not Flow.limit:
+            ends["limit"] = flow.limit(xp, z0)
+        known = {name: flow.curvature(xp, z) for name, z in ends.items()}
+        sharp = {name: float(np.max(arithmetic.to_numpy(each))) for name, each in known.items() if each is not None}
+    stable = {name: 2 / each for name, each in sharp.items() if 0 < each < np.inf}
+    least = min(stable.values(), default=np.inf)
+    if not least < float(np.max(course.lengths)):
         return "a much smaller step"
-    return f"a step below {bound:.3g} (2/sharpness at the start)"
+    where = ", ".join(f"{each:.3g} at the {name}" for name, each in stable.items())
+    return f"a step below {least:.3g} (2/sharpness: {where})"
 
 
 def _lost(problem: Problem, after: Any) -> str:

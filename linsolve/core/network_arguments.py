@@ -88,6 +88,7 @@ def read(
     covariances = boolean(who, "covariances", covariances, meaning="whether the data are moments")
     inputs, outputs = _pair(who, data, covariances)
     _refuse_unchained(who, layers, names, inputs.shape[1], outputs.shape[0 if covariances else 1])
+    _refuse_misplaced(who, (inputs, outputs), (layers[0].shape[1], len(layers[-1])), covariances)
     biases = read_biases(who, bias, layers)
     if biases and covariances:
         raise ValueError(
@@ -182,11 +183,13 @@ def _layers(who: str, weights: Any, names: Sequence[str] | None) -> tuple[tuple[
     layers = [_real(who, name, w, "layer", 1e30) for name, w in zip(names, weights, strict=True)]
     if layers[-1].ndim == 1 and (len(layers) == 1 or layers[-2].ndim == 2):
         layers[-1] = layers[-1][None]
+    heads = [w.ndim for w in layers] in ([1, 3], [1, 2, 2])
+    fix = "for heads of linear attention give context=, their number of tokens" if heads else "pass a list of matrices"
     for name, w in zip(names, layers, strict=True):
         if w.ndim != 2:
             raise ValueError(
                 f"{who}: {name} has shape {w.shape} but must be (units, inputs of the layer) (a matrix; only the last "
-                "layer may be a vector); pass a list of matrices"
+                f"layer may be a vector); {fix}"
             )
     return tuple(layers), names
 
@@ -231,6 +234,31 @@ def _refuse_width(who: str, name: str, size: int, wanted: int, meaning: str) -> 
             f"{who}: {name} has {size} {meaning} but the weights have {wanted} (they must fit); check the order of "
             "the layers and of the axes"
         )
+
+
+def _refuse_misplaced(
+    who: str, data: tuple[np.ndarray, np.ndarray], widths: tuple[int, int], covariances: bool
+) -> None:
+    """Raise ValueError for data that fit the weights only when transposed or swapped."""
+    n_in, n_out = widths
+
+    def fit(first: np.ndarray, second: np.ndarray) -> bool:
+        if covariances:
+            return first.shape == (n_in, n_in) and second.shape == (n_out, n_in)
+        return first.shape[1] == n_in and second.shape[1] == n_out and len(first) == len(second)
+
+    (a, b), names = data, ("Sigma_xx", "Sigma_yx") if covariances else ("X", "Y")
+    if fit(a, b):
+        return
+    swapped = f"{names[0]} and {names[1]} are swapped: pass ({names[1]}, {names[0]})"
+    turned = [f"{name} is transposed: pass {name}.T" for name in names]
+    both = f"{names[0]} and {names[1]} are transposed: pass ({names[0]}.T, {names[1]}.T)"
+    for first, second, fix in ((a.T, b, turned[0]), (a, b.T, turned[1]), (a.T, b.T, both), (b, a, swapped)):
+        if fit(first, second):
+            raise ValueError(
+                f"{who}: {names[0]} has shape {a.shape} and {names[1]} {b.shape}, but the weights have {n_in} inputs "
+                f"and {n_out} outputs (they must fit); {fix}"
+            )
 
 
 def _from_samples(

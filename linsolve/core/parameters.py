@@ -12,6 +12,7 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, number, real_array, refuse_fractions, shown
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.notebook import html_table
 from linsolve.core.pytrees import register
 
@@ -156,6 +157,7 @@ class Parametrized:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True, eq=False)(cls)
+        cls.__init__ = named_arguments(cls.__name__, "parameter")(cls.__init__)  # type: ignore[method-assign]
         cls._declarations = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
         for field in cls._declarations.values():
             if "domain" not in field.metadata:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from linsolve.core.named_arguments import named_arguments
+
 if TYPE_CHECKING:
     from linsolve.solvability.verdict import Verdict
 
 __all__ = ["applies"]
 
 
+@named_arguments("applies")
 def applies(
     weights: Any,
     data: Any,
@@ -112,7 +115,8 @@ def applies(
     Notes
     -----
     Input directions outside the span of the data do not count, nor do those absent from both start and target: the
-    first layer is constant there.
+    first layer is constant there. A network at which every gradient is exactly 0 stays there, and is exact as
+    "stationary point"; its flow is a `DeepMode` of one layer at its target. A note states whether it is a saddle.
 
     With biases a closed form is known in three cases. If only the first layer has a bias, it is a weight of the
     constant input 1. If the inputs are centered, the weights move as without biases on centered targets in two cases:

@@ -147,8 +147,11 @@ def _trajectory(traj: NetworkTrajectory, frozen: np.ndarray, scale: float, depth
     values = inner | {name: layer(name) for name in (f"w{i}" for i in range(1, depth + 1))}
     values["map"] = lambda: inner["map"] + frozen
     values["singular_values"] = lambda: np.linalg.svd(inner["map"] + frozen, compute_uv=False)
-    route, kind = traj.route.replace("WhitenedTwoLayer", "LoRA"), "linear update of a frozen map"
-    notes = traj.notes
-    if route.startswith("closed form"):
+    kind, notes = "linear update of a frozen map", traj.notes
+    if traj.flow is not None:
         notes += ("the closed form is that of the equivalent network, layers scale^(1/L) W on the targets y - W0 x.",)
+
+    def route() -> str:
+        return str(traj.route).replace("WhitenedTwoLayer", "LoRA")
+
     return dataclasses.replace(traj, values=values, route=route, notes=notes, kind=kind)

@@ -12,7 +12,7 @@ from linsolve.core.network_arguments import TOLERANCE, Network
 from linsolve.core.reduced_network import Reduced, commutator, joint, norm, unaligned, whiteness
 from linsolve.solvability.matches import DeepMatch, LinearMatch, LineMatch, Match, PlaneMatch, WhiteMatch
 from linsolve.solvability.projections import class_starts, moved, squared, white_state
-from linsolve.systems.whitened.imbalance import imbalance
+from linsolve.systems.whitened.imbalance import Imbalance, imbalance
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
 __all__ = ["Assessment", "Condition", "assess", "weighted_imbalance"]
@@ -107,18 +107,25 @@ def _white(red: Reduced) -> Assessment:
     state = None
     if red.depth == 2:
         kind = imbalance(np, *white_state(red))
-        lam = (float(np.sqrt(kind.total**2 / 4 + kind.spread)) * sign + float(kind.total) / 2 for sign in (1, -1))
-        pair = ", ".join(f"{value:.4g}" for value in lam)
         state = _solvable(red, float(kind.distance)) if squared(red.layers) else None
         off = float(kind.distance) if state is not None else max(float(kind.distance), 2 * red.tolerance)
         conditions += [
             Condition(
-                "two-eigenvalue class", off, f"imbalance P: P J P off the span of P and J; nearest eigenvalues {pair}"
+                "solvable imbalance", off, f"distance of the imbalance from a solvable one (nearest: {_named(kind)})"
             ),
             *_range(red),
             *_balances(red),
         ]
     return _assessed(red, "WhitenedTwoLayer", conditions, lambda: WhiteMatch.of(red, state, red.cross / kappa, kappa))
+
+
+def _named(nearest: Imbalance) -> str:
+    """Return the solvable imbalance nearest to that of a network, in words."""
+    total, spread = float(nearest.total), float(nearest.spread)
+    if spread == 0:
+        return f"lambda = {total:.4g}" if total else "zero"
+    pair = (total / 2 + sign * float(np.sqrt(total**2 / 4 + spread)) for sign in (1, -1))
+    return f"eigenvalues {', '.join(f'{value:.4g}' for value in pair)}"
 
 
 def _range(red: Reduced) -> list[Condition]:

@@ -19,6 +19,7 @@ from linsolve.solvability.laws import near_laws
 from linsolve.solvability.leaky_relu import Reduction
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
 from linsolve.solvability.neighbors import neighbors
+from linsolve.solvability.stationary import gradients, saddle, stationary
 from linsolve.solvability.verdict import Verdict
 from linsolve.systems.two_layer.two_layer import TwoLayer
 
@@ -67,7 +68,7 @@ def judged(network: Network, until: float | None) -> Verdict:
         rate = fastest_rate(red.layers, red.target, red.covariance, red.clock)
         refuse_endless(WHO, "until", float(until), rate, LONGEST)
     path = followed(network, red, None if until is None else float(until))
-    assessed = assess(network, red)
+    assessed = [*assess(network, red), *stationary(network, red)]
     near = neighbors(network, red, assessed, path.times, path.maps)
     errors = {a.name: _error(a.match, red, path.times, path.maps) for a in assessed if a.match is not None}
     laws = () if errors else near_laws(network, red, near, path.times, path.maps)
@@ -76,7 +77,7 @@ def judged(network: Network, until: float | None) -> Verdict:
         detail = f"of the tangent kernel up to t = {end:.4g}; exact only at infinite width"
         constant = Condition("constant kernel", kernel_change(path, red), detail)
         assessed.append(Assessment("FrozenKernel", (constant,)))
-    remarks = tuple(notes(network, red, assessed))
+    remarks = (*saddle(network, gradients(network)), *notes(network, red, assessed))
     about = red.tolerance, network.precision, laws
     return Verdict(network.widths, tuple(assessed), tuple(near), end, remarks, errors, *about)
 
@@ -184,7 +185,7 @@ def _unsolved(red: Reduced, assessed: list[Assessment]) -> list[str]:
     found = []
     if "white inputs" in broken["WhitenedTwoLayer"]:
         found.append("general input covariance and a start not aligned with its modes: no closed form is known.")
-    if "two-eigenvalue class" in broken["WhitenedTwoLayer"]:
+    if "solvable imbalance" in broken["WhitenedTwoLayer"]:
         found.append(
             "general imbalance: no closed form is known; if the imbalance has three distinct eigenvalues, the solution "
             "is not a rational function of exponentials."

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsolve.solvability.directions import Directions, learned
+from linsolve.solvability.directions import Directions, learned, shares
 from linsolve.solvability.trajectory import NetworkTrajectory
 from linsolve.solvability.verdict import Verdict
 
@@ -67,7 +67,8 @@ def directions(
     """
     grid = np.linspace(0.0, until, POINTS)
     if not verdict.exact:
-        return Directions(probes.measure, probes.values, learned(integrated, probes.probes, probes.wanted, grid), until)
+        times = learned(integrated, probes.probes, probes.wanted, grid)
+        return Directions(probes.measure, probes.values, times, until, np.zeros(len(times), dtype=bool))
     match = verdict.match()
     late = np.concatenate([grid, until * np.geomspace(1.0, LATE, POINTS)[1:]])
 
@@ -75,4 +76,5 @@ def directions(
         return match.map(match.flow(times, match.z0))
 
     times = learned(maps, probes.probes, probes.wanted, late)
-    return Directions(probes.measure, probes.values, times, float(late[-1]))
+    end = shares(maps(np.array([np.inf])), probes.probes, probes.wanted)[:, 0]
+    return Directions(probes.measure, probes.values, times, float(late[-1]), np.isinf(times) & (end < 0.5))

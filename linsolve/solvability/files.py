@@ -175,10 +175,10 @@ def _entry(who: str, path: Path, name: str) -> _Entry:
         return _Entry(name, label, re.sub(r"\d+", "#", label), numbers, role == "bias", role == "kernel")
     if name in ("weight", "kernel", "bias", "W", "w", "b"):
         return _Entry(name, "", "", (), _is_bias(name), name == "kernel")
-    raise ValueError(
-        f"{who}: weights = {path} has an array {name} (neither a layer nor a bias); leave it out, or name the "
-        "layers W1, W2, ..."
-    )
+    fix = "leave it out, or name the layers W1, W2, ..."
+    if name in ("X", "Y", "Sigma_xx", "Sigma_yx"):
+        fix = "the weights come first, then the data: swap the two files, or leave it out"
+    raise ValueError(f"{who}: weights = {path} has an array {name} (neither a layer nor a bias); {fix}")
 
 
 def _refuse_unusable(who: str, path: Path, name: str, value: np.ndarray) -> None:

@@ -286,7 +286,10 @@ class Reduction:
             return found.reshape(shape + found.shape[1:])
 
         values["ntk"] = ntk
-        route = f"{traj.route}; linear network of gain {self.unit.gain:.4g}"
+
+        def route() -> str:
+            return f"{traj.route}; linear network of gain {self.unit.gain:.4g}"
+
         notes = (*self.notes(), *traj.notes)
         return dataclasses.replace(traj, route=route, notes=notes, values=values, kind=self.kind)
 

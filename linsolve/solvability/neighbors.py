@@ -11,12 +11,13 @@ from linsolve.core.network_arguments import Network
 from linsolve.core.reduced_network import Joint, Reduced, diagonal, joint, norm, whiteness
 from linsolve.solvability.bound import Bound, bounded
 from linsolve.solvability.conditions import Assessment
+from linsolve.solvability.integration import followed
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
 from linsolve.solvability.projections import Start, chained, class_starts, moved, squared, white_state
 from linsolve.systems.whitened.imbalance import imbalance
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
-__all__ = ["Model", "Neighbor", "neighbors", "on_line", "on_modes"]
+__all__ = ["Model", "Neighbor", "nearest", "neighbors", "on_line", "on_modes"]
 
 Model = tuple[np.ndarray, np.ndarray]
 
@@ -122,6 +123,23 @@ def _joined(*parts: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def _distance(red: Reduced, product: np.ndarray, path: np.ndarray) -> float:
+    """Return the largest distance of the outputs of two networks over time."""
+    return float(red.rms(product - path).max())
+
+
+def nearest(network: Network, red: Reduced) -> str:
+    """Return the name of the first of `neighbors` for a network of which no flow is exact, by default horizon."""
+    if red.depth > 2:
+        return "DeepMode"  # the only case of this depth
+    path = followed(network, red, None)
+
+    def measured(match: Match) -> float:
+        return _distance(red, match.product(match.flow(path.times, match.z0).state), path.maps)
+
+    return min((match for match, *_ in _candidates(network, red)), key=measured).name
+
+
 def neighbors(
     network: Network, red: Reduced, judged: list[Assessment], times: np.ndarray, path: np.ndarray
 ) -> list[Neighbor]:
@@ -147,7 +165,7 @@ def neighbors(
             continue
         state = match.flow(times, match.z0).state
         bound, product = bounded(red, match, state, model, start, times)
-        measured = float(red.rms(product - path).max())
+        measured = _distance(red, product, path)
         if not any(n.name == match.name and abs(n.measured - measured) <= red.tolerance * scale for n in found):
             found.append(Neighbor(match, change, gap, _changed(red, model), bound, measured, scale))
     return sorted(found, key=lambda neighbor: neighbor.measured)

@@ -10,11 +10,12 @@ import numpy as np
 
 from linsolve.core.arguments import refuse_beyond_memory
 from linsolve.core.integrate import integrate
-from linsolve.core.network import affine_maps, deep_weights, gradient_flow, maps
+from linsolve.core.network import affine_maps, deep_weights, maps
 from linsolve.core.network_arguments import Network
 from linsolve.core.network_observables import NetworkObservables
 from linsolve.core.reduced_network import fastest_rate, norm
 from linsolve.solvability.integration import latest, refuse_endless
+from linsolve.solvability.stationary import Gradients, gradients
 from linsolve.solvability.trajectory import WHO
 
 __all__ = ["LEAST", "BiasedProblem", "Problem"]
@@ -53,13 +54,9 @@ class Problem(NetworkObservables):
         return list(self.network.weights)
 
     @cached_property
-    def gradients(self) -> tuple[np.ndarray, list[np.ndarray]]:
+    def gradients(self) -> Gradients:
         """Minus the gradient of the loss with respect to the map and to all weights, on the span of the data."""
-        net = self.network
-        layers = [net.weights[0] @ net.span, *net.weights[1:]]
-        made = maps(layers)
-        pull = net.cross @ net.span - made[-1] * net.power
-        return pull, gradient_flow(np, layers, made, pull, [1.0] * len(layers))
+        return gradients(self.network)
 
     @cached_property
     def constant(self) -> bool:
@@ -179,7 +176,7 @@ class BiasedProblem(Problem):
         return np.linalg.qr(self.inputs / np.sqrt(len(self.inputs)))[1].T
 
     @cached_property
-    def gradients(self) -> tuple[np.ndarray, list[np.ndarray]]:
+    def gradients(self) -> Gradients:
         """Minus the gradient of the loss with respect to the map and to all weights, on the span of the data."""
         flow, net = self.flow, self.network
         first, *others = self.weights

@@ -179,12 +179,12 @@ def judge_heads(who: str, heads: Heads, until: Any, tolerance: Any) -> Verdict:
         times = np.empty_like(stages.times)
         times[stages.order] = stages.times
         order = np.argsort(-flow.variance)
-        directions = Directions(MEASURE, flow.variance[order], times[order], np.inf)
+        directions = Directions(MEASURE, flow.variance[order], times[order], np.inf, np.isinf(times[order]))
     else:
         order = np.argsort(-heads.tokens.variance)
         axes, wanted = heads.tokens.axes[:, order], 1 / heads.tokens.curvature[order]
         found = learned(lambda t: _map(heads.path(t)), np.einsum("ak,bk->kab", axes, axes), wanted, times)
-        directions = Directions(MEASURE, heads.tokens.variance[order], found, end)
+        directions = Directions(MEASURE, heads.tokens.variance[order], found, end, np.zeros(len(found), dtype=bool))
         near = ", ".join(f"{m:.4g}" for m in match.z0.strengths)
         remarks += [
             f"nearest: RankOneAttention from the strengths {near} of the start along the eigenvectors; error "

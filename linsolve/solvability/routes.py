@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -16,33 +16,32 @@ from linsolve.solvability.conditions import Assessment, assess
 from linsolve.solvability.decision import notes
 from linsolve.solvability.deviation import ROUNDING, deviation
 from linsolve.solvability.matches import Match, PlaneMatch
+from linsolve.solvability.neighbors import nearest
 from linsolve.solvability.problem import LEAST, Problem
+from linsolve.solvability.stationary import saddle, stationary
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
-__all__ = ["SADDLE", "by_closed_form", "by_integration"]
+__all__ = ["Reason", "by_closed_form", "by_integration"]
 
 Arrays = list[np.ndarray]
+Reason = Callable[[], str]
 
-SADDLE = (
-    "saddle: the start is a stationary point that does not fit the data, a saddle or the minimum of a bottleneck; the "
-    "network stays there, but rounding decides when a simulation leaves a saddle."
-)
 FINER = 0.01  # of the tolerance of the integrator, for weights of a closed form
 
 
 def by_closed_form(
     network: Network, problem: Problem, *, accept: bool
-) -> tuple[NetworkTrajectory | None, str, tuple[str, ...]]:
-    """Return the trajectory, None if no closed form is used, the reason then, and notes.
+) -> tuple[NetworkTrajectory | None, Reason, tuple[str, ...]]:
+    """Return the trajectory, None if no closed form is used, a function that returns the reason then, and notes.
 
     A closed form is used if its conditions hold up to rounding. If they hold up to the tolerance of the network, it is
     used if its error is at most the tolerance of the integrator, or, with `accept`, whatever its error.
     """
     each, about = problem.network.at(min(ROUNDING, network.tolerance)), ""
-    red, assessed, found = _assessed(each)
+    red, assessed, found = _assessed(each, problem.network)
     if not found and each.tolerance < network.tolerance:
         each = network
-        red, assessed, found = _assessed(each)
+        red, assessed, found = _assessed(each, problem.network)
         if found:
             off, best = min(
                 ((deviation(problem.network, red, one, problem.times), one) for one in found),
@@ -52,40 +51,37 @@ def by_closed_form(
             about = f", error {error} (conditions hold to {off.distance:.2g})"
             if not (accept or off.error <= problem.rtol):
                 failure = f"{best.name}{about}, more than rtol; tolerance={network.tolerance:.2g} accepts it"
-                return None, failure, tuple(notes(each, red, assessed))
+                return None, lambda: failure, tuple(notes(each, red, assessed))
             found = [best]
     remarks = tuple(notes(each, red, assessed))
     match = found[0].match if found else None
     if match is None:
-        return None, _failure(assessed), remarks
+        return None, _failure(each, red, assessed), remarks
     if isinstance(match, PlaneMatch):  # in the network's own hidden units
         red = reduced(each, idle=True)
         match = PlaneMatch.of(red, joint(red))
-    return _evaluated(problem, each, match, red.clock, about, (*_saddle(problem), *remarks)), "", remarks
+    shown = (*saddle(problem.network, problem.gradients), *remarks)
+    return _evaluated(problem, each, match, red.clock, about, shown), str, remarks
 
 
-def _assessed(network: Network) -> tuple[Reduced, list[Assessment], list[Assessment]]:
-    """Return the reduced network, every assessed case, and those that are exact."""
+def _assessed(network: Network, whole: Network) -> tuple[Reduced, list[Assessment], list[Assessment]]:
+    """Return the reduced network, every assessed case, and those that are exact; `whole` has its weak directions."""
     red = reduced(network)
-    assessed = assess(network, red)
+    assessed = [*assess(network, red), *stationary(whole, red)]
     return red, assessed, [each for each in assessed if each.match is not None]
 
 
-def _failure(assessed: list[Assessment]) -> str:
-    """Return the violated condition of the case that is nearest, among those of the network's depth if there are."""
-    depth = [each for each in assessed if "two layers" not in [c.name for c in each.violated]]
-    nearest = min(depth, key=lambda each: max(c.distance for c in each.violated))
-    worst = max(nearest.violated, key=lambda c: c.distance)
-    return f"{nearest.name} needs {worst.name}, relative distance {worst.distance:.2g}"
+def _failure(network: Network, red: Reduced, assessed: list[Assessment]) -> Reason:
+    """Return the nearest exact case that `applies` names, and the conditions that fail for it, the worst first."""
 
+    def needs() -> str:
+        name = nearest(network, red)
+        (case,) = (each for each in assessed if each.name == name)
+        worst, *others = sorted(case.violated, key=lambda each: -each.distance)
+        more = "".join(f"; {each.name}, {each.distance:.2g}" for each in others)
+        return f"{name} needs {worst.name}, relative distance {worst.distance:.2g}{more}"
 
-def _saddle(problem: Problem) -> Iterator[str]:
-    """Report a start that is stationary although the map is not the target's."""
-    network, (pull, moves) = problem.network, problem.gradients
-    size = max(norm(w) for w in network.weights) ** (len(network.weights) - 1)
-    size = max(size, 1.0) if network.biases else size  # the last bias moves whatever the weights are
-    if norm(pull) > 1e-9 * norm(network.cross) and max(map(norm, moves)) <= 1e-13 * norm(pull) * size:
-        yield SADDLE
+    return needs
 
 
 def _named(problem: Problem, weights: Callable[[], Arrays], **others: Callable[[], np.ndarray]) -> Deferred:
@@ -128,15 +124,16 @@ def _singular_values(map_: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.svd(map_, compute_uv=False))
 
 
-def by_integration(problem: Problem, failure: str, remarks: tuple[str, ...]) -> NetworkTrajectory:
-    """Return the trajectory of integrated weights; `failure` is the condition of a closed form that fails."""
+def by_integration(problem: Problem, failure: Reason, remarks: tuple[str, ...]) -> NetworkTrajectory:
+    """Return the trajectory of integrated weights; `failure` returns the conditions of a closed form that fail."""
     if not (problem.constant or np.isfinite(problem.times).all()):
         raise ValueError(
-            f"{WHO}: t = inf must be finite (time; no closed form holds, {failure}); say a late time instead"
+            f"{WHO}: t = inf must be finite (time; no closed form holds, {failure()}); say a late time instead"
         )
     weights, method = problem.integrated()
     values = _named(problem, lambda: weights)
-    return NetworkTrajectory(problem.times, f"{method}: {failure}", None, (*_saddle(problem), *remarks), values)
+    remarks = (*saddle(problem.network, problem.gradients), *remarks)
+    return NetworkTrajectory(problem.times, lambda: f"{method}: {failure()}", None, remarks, values)
 
 
 def _evaluated(

@@ -11,6 +11,7 @@ import numpy as np
 from linsolve.core.arguments import Interval, known_array, number, shown
 from linsolve.core.biased_values import on_centered, split_first
 from linsolve.core.biases import UNSOLVED, distances, is_first_only, on_ones, worst
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.network_arguments import Network, read, refuse_unpaired
 from linsolve.core.trajectory import Deferred, read_only
 from linsolve.solvability.activation import read_activation
@@ -23,7 +24,7 @@ from linsolve.solvability.held_out import read_test, test_loss
 from linsolve.solvability.leaky_relu import Reduction
 from linsolve.solvability.problem import BiasedProblem, Problem
 from linsolve.solvability.rank_one import Heads, solve_heads
-from linsolve.solvability.routes import by_closed_form, by_integration
+from linsolve.solvability.routes import Reason, by_closed_form, by_integration
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
 __all__ = ["NetworkTrajectory", "checked_step", "of_layers", "solve", "solved"]
@@ -31,6 +32,7 @@ __all__ = ["NetworkTrajectory", "checked_step", "of_layers", "solve", "solved"]
 FINEST = 1e-15  # directions of the samples below it are rounding
 
 
+@named_arguments("solve")
 def solve(
     weights: Any,
     data: Any,
@@ -57,7 +59,8 @@ def solve(
         \dot W_l = -\eta_l\, \partial L / \partial W_l .
 
     If an exact solution holds, by the conditions of `applies`, it is evaluated; otherwise the weights are integrated
-    numerically. ``traj.route`` names the method and the reason.
+    numerically. ``traj.route`` names the method and, for integrated weights, the nearest exact case that `applies`
+    names, with the conditions that fail for it.
 
     Parameters
     ----------
@@ -149,6 +152,8 @@ def solve(
     hidden layers are as wide as the inputs or the outputs, if it is at rest by then, within `rtol`. Other such times
     are refused, as rounding moves a network that is not at rest. Rounding determines when a simulation leaves a saddle;
     if the start is a saddle, ``traj.notes`` states it.
+
+    A network at which every gradient is exactly 0 is solved as it stays: the route is "closed form: stationary point".
 
     With biases a closed form holds in three cases. If only the first layer has a bias, it is a weight of the constant
     input 1, and the network without biases on the inputs ``(x, 1)`` is solved. If the inputs are centered and only the
@@ -336,7 +341,8 @@ def _with_biases(
         notes = ("biases: the first layer acts on the inputs (x, 1).", *found.notes)
         return dataclasses.replace(found, notes=notes, values=Deferred(**split_first(found.values)))
     name, distance = worst(distances(weights, biases, X, Y))
-    failure = f"biases need {name}, relative distance {distance:.2g}"
+    needs = f"biases need {name}, relative distance {distance:.2g}"
+    failure: Reason = needs.__str__
     remarks: tuple[str, ...] = (UNSOLVED,)
     if distance <= (tolerance if accept else ROUNDING):
         centered = X, Y - Y.mean(axis=0)
@@ -344,7 +350,7 @@ def _with_biases(
         problem = Problem(whole, times, rtol, centered)
         exact: NetworkTrajectory | None
         if whole.power[0] == 0:
-            exact = by_integration(problem, "all inputs are 0", ())
+            exact = by_integration(problem, "all inputs are 0".__str__, ())
         else:
             exact, failure, remarks = by_closed_form(inner, problem, accept=accept)
         if exact is not None:
@@ -355,4 +361,5 @@ def _with_biases(
             values = Deferred(**on_centered(exact.values, biases, network.rates, times, Y))
             return dataclasses.replace(exact, notes=notes, values=values)
     fine = _again(network, weights, samples, FINEST)._replace(biases=biases)
-    return by_integration(BiasedProblem(fine, times, rtol, samples), failure, remarks)
+    problem = BiasedProblem(fine, times, rtol, samples)
+    return by_integration(problem, "the start is a stationary point".__str__ if problem.constant else failure, remarks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,8 +66,31 @@ class Departure(NamedTuple):
         )
 
 
+class _OnAccess:
+    """Text of a field that is given as a function, which is called at the first access."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            raise AttributeError(self._name)  # the field has no default
+        if callable(value := vars(instance)[self._name]):
+            value = vars(instance)[self._name] = value()
+        return value
+
+    def __set__(self, instance: Any, value: str | Callable[[], str]) -> None:
+        vars(instance)[self._name] = value
+
+
+class _Routed(NamedSeries):
+    """Values by name with a route, given as text or as a function that returns it."""
+
+    route: Any = _OnAccess()
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class NetworkTrajectory(NamedSeries):
+class NetworkTrajectory(_Routed):
     """Weights, map, loss and tangent kernel of a network at given times, by name, each evaluated at its first access.
 
     The arrays are read-only, since others are evaluated from them; ``traj["map"].copy()`` is an array to write into.
@@ -77,8 +100,10 @@ class NetworkTrajectory(NamedSeries):
     t : ndarray
         Times.
     route : str
-        "closed form: " and the flow; or the integrator, "constant" for a start at which every gradient is 0, and the
-        condition that fails, with its relative distance; of a leaky ReLU network also its gain.
+        "closed form: " and the flow; or the integrator, the nearest exact case that `linsolve.applies` names, and the
+        conditions that fail for it, with their relative distances, evaluated at the first access. It is "closed form:
+        stationary point" or "constant" for a start at which every gradient is 0. For a leaky ReLU network it also has
+        the gain.
     flow : Flow or None
         The exact flow; None if the weights are integrated. That of a leaky ReLU network has its weights times the root
         of the gain.
@@ -102,12 +127,15 @@ class NetworkTrajectory(NamedSeries):
     """
 
     t: np.ndarray
-    route: str
+    route: Any  # a str, also if it is given as a function
     flow: Flow | None
     notes: tuple[str, ...]
     values: Deferred
     departure: Departure | None = None
     kind: str = "linear network"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_route": self.route}  # functions cannot be pickled
 
     def __getitem__(self, name: str) -> np.ndarray:
         return np.asarray(super().__getitem__(name))

@@ -240,3 +240,20 @@ def stated():
 def test_help_states_the_default_number(command, option):
     text, default = stated()[command, option]
     assert float(text) == default
+
+
+def test_swapped_files_are_recognized(tmp_path, capsys):
+    np.savez(tmp_path / "weights.npz", W1=np.ones((1, 2)), W2=np.ones((1, 1)))
+    np.savez(tmp_path / "data.npz", X=np.eye(2), Y=np.ones(2))
+    weights, data = (str(tmp_path / f"{name}.npz") for name in ("weights", "data"))
+    assert main(["solve", weights, data, "--t", "1"]) == 0
+    capsys.readouterr()
+    for command in (["applies"], ["solve", "--t", "1"]):
+        assert main([command[0], data, weights, *command[1:]]) == 2
+        assert "the weights come first, then the data: swap the two files" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["published", "errata"])
+def test_help_has_an_example_of_its_own_command(capsys, command):
+    assert main([command, "--help"]) == 0
+    assert f"Example: linsolve {command} --source" in capsys.readouterr().out

@@ -203,3 +203,14 @@ def test_both_losses_are_drawn_whole_on_one_axis(folder):
                 assert ax.get_ylabel() == "loss $L$"
                 names = [each.get_text() for each in ax.get_legend().get_texts()]
                 assert names[:2] == ["this network, training samples", "this network, test samples"]
+
+
+def test_the_route_fits_above_the_losses():
+    gen = np.random.default_rng(0)
+    pair = gen.normal(size=(20, 4)), gen.normal(size=(20, 3))
+    deep = [gen.normal(size=(4, 4)), gen.normal(size=(4, 4)), gen.normal(size=(3, 4))]  # three conditions fail
+    with ls.plot.figure() as (figure, ax):
+        DRAWN["loss"].draw(best(ls.solve(deep, pair, [0.0, 1.0]), Data("", pair, covariances=False)), ax)
+        figure.canvas.draw()
+        (box,) = (each.get_window_extent() for each in (ax.title, ax._left_title) if each.get_text())
+        assert box.x1 <= figure.bbox.x1

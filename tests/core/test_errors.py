@@ -9,6 +9,7 @@ import pytest
 from scipy.integrate import OdeSolver
 
 import linsolve as ls
+from linsolve.core.arguments import unknown_name
 
 every_flow = pytest.mark.parametrize("cls", ls.flows.ALL, ids=lambda c: c.__name__)
 
@@ -79,7 +80,7 @@ def test_index_of_the_offending_entry_is_named(cls):
 @every_flow
 def test_missing_and_unknown_parameters(cls):
     _, _, values = example(cls)
-    with refused(TypeError, "unexpected keyword argument", "learning_rat"):
+    with refused(TypeError, cls.__name__, "parameter = 'learning_rat' is unknown"):
         cls(**values, learning_rat=1.0)
     required = [f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING]
     for name in required:
@@ -317,8 +318,12 @@ def test_descend_refuses_bad_times(cls):
 
 
 def test_diverging_descent_is_reported_with_its_step():
-    with refused(ArithmeticError, "descend: BalancedMode diverged before t = 500 at step = 5; use a smaller one"):
-        ls.descend(ls.BalancedMode(s=100.0), [0.0, 500.0], 1.0, step=5.0)
+    flow = ls.BalancedMode(s=100.0)
+    with refused(ArithmeticError, "descend: BalancedMode diverged before t = 25 at step = 5; use a smaller one"):
+        ls.descend(flow, [0.0, 10.0, 500.0], 1.0, step=5.0)
+    assert np.isfinite(ls.descend(flow, 20.0, 1.0, step=5.0)["a"])
+    with refused(ArithmeticError, "before t = 25 at"):
+        ls.descend(flow, 25.0, 1.0, step=5.0)
 
 
 def test_inexact_start_names_condition_and_size():
@@ -450,3 +455,75 @@ def test_integrate_follows_starts_far_above_their_end():
     for start in (1e8, 1e17, 1e30, *10.0 ** np.arange(15, 100, 7)):
         found = ls.integrate(ls.BalancedMode(s=1.0), [0.0, 5.0], start)["a"]
         np.testing.assert_allclose(found, ls.BalancedMode(s=1.0)([0.0, 5.0], start)["a"], rtol=1e-8)
+
+
+LINE = [[[1.0]]], ([[1.0]], [1.0])
+MODE = ls.BalancedMode(1.0), 1.0, 0.1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ls.TwoLayer(y=1, gama=3), "TwoLayer: parameter = 'gama' is unknown; did you mean 'gamma'?"),
+        (lambda: ls.laws.LearningTime(firs=2), "LearningTime: parameter = 'firs' is unknown; did you mean 'first'?"),
+        (lambda: ls.solve(*LINE, 1.0, rate=1), "solve: argument = 'rate' is unknown; did you mean 'rates'?"),
+        (lambda: ls.applies(*LINE, rate=1), "applies: argument = 'rate' is unknown; did you mean 'rates'?"),
+        (lambda: ls.descend(*MODE, steps=1), "descend: argument = 'steps' is unknown; did you mean 'step'?"),
+        (lambda: ls.integrate(*MODE, atoll=1), "integrate: argument = 'atoll' is unknown; did you mean 'atol'?"),
+    ],
+)
+def test_an_unknown_argument_is_named_with_the_nearest(call, message):
+    with refused(TypeError, message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "hint"),
+    [
+        ("seleznova_2024", "saxe_2014", ""),
+        ("compare", "nope", ""),
+        ("twolayer", "TwoLayer", "did you mean 'TwoLayer'? "),
+        ("w4", "w3", "did you mean 'w3'? "),
+        ("w4", "ntk", ""),
+    ],
+)
+def test_only_close_names_are_suggested(name, known, hint):
+    assert unknown_name("cite", "key", name, [known]) == f"cite: key = {name!r} is unknown; {hint}one of {known}"
+
+
+@pytest.mark.parametrize("name", ["solution", "along", "shared", "velocity", "loss"])
+def test_a_statement_that_is_no_method_is_refused_by_name(name):
+    with refused(TypeError, f"F: {name} = None must be a method (statement of a flow); define it, or leave it out"):
+        type("F", (ls.Flow,), {name: None})
+
+
+@pytest.mark.parametrize("call", [ls.applies, lambda *args, **more: ls.solve(*args, 1.0, **more)])
+def test_data_that_are_transposed_or_swapped_are_recognized(call):
+    rng = np.random.default_rng(0)
+    weights, X, Y = [rng.normal(size=(3, 4)), rng.normal(size=(2, 3))], rng.normal(size=(7, 4)), rng.normal(size=(7, 2))
+    for data, fix in (
+        ((X.T, Y), "X is transposed: pass X.T"),
+        ((X, Y.T), "Y is transposed: pass Y.T"),
+        ((X.T, Y.T), "X and Y are transposed: pass (X.T, Y.T)"),
+        ((Y, X), "X and Y are swapped: pass (Y, X)"),
+    ):
+        shapes = f"X has shape {data[0].shape} and Y {data[1].shape}, but the weights have 4 inputs and 2 outputs"
+        with refused(ValueError, f"{shapes} (they must fit); {fix}"):
+            call(weights, data)
+    for moments, fix in (
+        ((X.T @ X, X.T @ Y), "Sigma_yx is transposed: pass Sigma_yx.T"),
+        ((Y.T @ X, X.T @ X), "Sigma_xx and Sigma_yx are swapped: pass (Sigma_yx, Sigma_xx)"),
+    ):
+        with refused(ValueError, fix):
+            call(weights, moments, covariances=True)
+    with refused(ValueError, "X has 3 columns (inputs) but the weights have 4 (they must fit); check the order"):
+        call(weights, (X[:, :3], Y))
+
+
+def test_heads_without_context_are_recognized():
+    heads = np.ones(2), np.ones((2, 3, 3))
+    for weights in (heads, (heads[0], heads[1][0, :2], heads[1][0, :2])):
+        with refused(ValueError, "for heads of linear attention give context=, their number of tokens"):
+            ls.applies(weights, (np.ones((5, 3)), np.ones(5)))
+    with refused(ValueError, "pass a list of matrices"):
+        ls.applies([np.ones((2, 3, 3))], (np.ones((5, 3)), np.ones(5)))

@@ -138,8 +138,6 @@ def test_when_asked_for_a_loss_the_trajectory_has_it_then(cls):
 
 
 def test_when_refuses_what_has_no_answer():
-    with pytest.raises(TypeError, match="FrozenKernel: when = time to a loss has no closed form here"):
-        ls.FrozenKernel([[1.0]], [1.0]).when([0.0], loss=0.1)
     with pytest.raises(ValueError, match="BalancedMode: loss = -1"):
         ls.BalancedMode(s=1.0).when(0.1, loss=-1.0)
 

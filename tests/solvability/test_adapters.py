@@ -8,6 +8,7 @@ from selection import quick
 
 import linsolve as ls
 from linsolve.__main__ import main
+from linsolve.solvability.directions import Directions
 
 
 def white(rng, count, n_in, kappa=1.0):
@@ -77,7 +78,17 @@ def test_directions_of_the_change_are_learned_at_their_times():
     np.testing.assert_allclose(found.values, s, rtol=1e-12)
     np.testing.assert_allclose(found.times[:2], [half(0), half(1)], rtol=1e-7)
     assert found.times[2] == np.inf  # rank 2 learns two directions
-    assert f"3 at t = {half(0):.4g}; 1.5 at t = {half(1):.4g}; 0.5 not by" in str(verdict)
+    assert f"3 at t = {half(0):.4g}; 1.5 at t = {half(1):.4g}; 0.5 never." in str(verdict)
+    assert found.never.tolist() == [False, False, True]
+    later = ls.applies([a, b], (X, X @ (base + (u * s) @ v.T).T), [1.0, 4.0], base=base, scale=2.0, until=1e-9)
+    assert later.directions.until == pytest.approx(1e-5)
+    assert not later.directions.never[:2].any()
+    assert "1.5 not by t = 1e-05; 0.5 never." in str(later)
+
+
+def test_a_direction_that_the_start_has_is_learned_from_the_start():
+    found = Directions("size", np.array([2.0, 1.0]), np.array([0.0, np.inf]), 3.0, np.array([False, False]))
+    assert str(found) == "Half learned, by size: 2 from the start; 1 not by t = 3."
 
 
 def test_gaussian_adapters_are_refused_with_their_distance_a_bound_and_times_of_the_integration():
@@ -90,9 +101,9 @@ def test_gaussian_adapters_are_refused_with_their_distance_a_bound_and_times_of_
     assert near.name == "LoRA"
     assert 0 < near.measured <= near.bound.value
     (failed,) = next(each for each in verdict.assessments if each.name == "LoRA").violated
-    assert failed.name == "two-eigenvalue class"
+    assert failed.name == "solvable imbalance"
     assert failed.distance > 0.1
-    with pytest.raises(ls.NotExact, match=r"LoRA: two-eigenvalue class = .*linsolve\.solve integrates"):
+    with pytest.raises(ls.NotExact, match=r"LoRA: solvable imbalance = .*linsolve\.solve integrates"):
         verdict.flow("LoRA")
     t = np.array([0.5, 1.0]) * verdict.until
     down, up = simulated(a, b, X, Y, base, scale, rates, t)

@@ -244,7 +244,7 @@ def test_generic_start_is_nothing_and_says_why():
     verdict = ls.applies(weights, data)
     assert verdict.exact == ()
     judged = {a.name: a for a in verdict.assessments}
-    assert {c.name for c in judged["WhitenedTwoLayer"].violated} == {"white inputs", "two-eigenvalue class"}
+    assert {c.name for c in judged["WhitenedTwoLayer"].violated} == {"white inputs", "solvable imbalance"}
     assert {c.name for c in judged["TwoLayer"].violated} == {"data on a line", "one output"}
     assert {c.name for c in judged["DeepMode"].violated} == {"commuting covariance", "alignment", "balance"}
     assert all(0.01 < c.distance < 10 for a in verdict.assessments for c in a.violated)
@@ -414,6 +414,23 @@ def test_parity_is_a_warning_not_a_violation():
     assert sum("parity" in remark for remark in verdict.remarks) == 2
     right = ls.applies([w, w], (np.eye(2), np.diag([2.0, 1.0])), covariances=True)
     assert right.remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("layers", "named"),
+    [
+        ((np.eye(2), np.eye(2)), "zero"),
+        ((np.eye(2), 2 * np.eye(2)), "lambda = 3"),
+        ((2 * np.eye(4, 2), np.eye(2, 4, 2)), "eigenvalues 1, -4"),
+    ],
+)
+def test_the_condition_of_the_imbalance_names_the_nearest_solvable_one(layers, named):
+    X = np.sqrt(2) * np.eye(2)
+    (found,) = (
+        c for a in ls.applies(layers, (X, X)).assessments for c in a.conditions if c.name.startswith("solvable")
+    )
+    assert found.ok
+    assert found.detail == f"distance of the imbalance from a solvable one (nearest: {named})"
 
 
 def test_saddle_of_the_line_and_missing_rank_are_said():

@@ -93,7 +93,7 @@ def test_tokens_that_are_not_white_name_their_distance_and_are_integrated():
 def test_two_heads_off_balance_name_the_imbalance():
     rng = np.random.default_rng(1)
     verdict = ls.applies((rng.normal(size=2), rng.normal(size=(2, 2, 2))), 1.0, context=5)
-    assert [each.name for each in verdict.assessments[0].violated] == ["two-eigenvalue class"]
+    assert [each.name for each in verdict.assessments[0].violated] == ["solvable imbalance"]
 
 
 def test_sampled_sequences_are_the_network_of_their_moments():

@@ -180,6 +180,17 @@ def test_saddles_of_biases_are_noted():
     assert not any(note.startswith("saddle") for note in ls.solve([np.eye(3)], (X, X), 1.0, bias=1.0).notes)
 
 
+def test_a_stationary_start_with_biases_states_that_it_is_one():
+    X, Y = np.eye(2), np.array([1.0, -1.0])  # the inputs are not centered
+    layers = [np.zeros((2, 2)), np.zeros((1, 2))]
+    traj = ls.solve(layers, (X, Y), [0.0, np.inf], bias=[None, np.zeros(1)])
+    assert traj.route == "constant: the start is a stationary point"
+    assert not traj["b2"].any()
+    assert ls.solve(layers, (X, Y), 1.0, bias=[None, np.ones(1)]).route.startswith(
+        "DOP853: biases need centered inputs"
+    )
+
+
 def test_numbers_stand_for_all_units_and_none_for_no_bias():
     gen = np.random.default_rng(10)
     weights, _ = network(gen, (3, 4, 2), (False, False))

@@ -246,6 +246,42 @@ def test_the_route_names_the_condition_that_fails():
     assert any("no closed form is known" in note for note in traj.notes)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_route_names_the_nearest_case_of_applies_and_all_its_conditions_that_fail(seed):
+    gen = np.random.default_rng(seed)
+    weights, (X, Y) = [gen.normal(size=(3, 4)), gen.normal(size=(2, 3))], samples(gen, 4, 2)
+    if seed % 2:  # modes of the start near those of the data
+        u, _, vt = np.linalg.svd(np.linalg.lstsq(X, Y)[0].T)
+        near = [0.3 * np.eye(3, 4) @ vt + 0.01 * weights[0], 0.3 * u @ np.eye(2, 3) + 0.01 * weights[1]]
+        weights, X = near, X * [2.0, 1.0, 1.0, 1.0]
+    base = {"base": np.ones((2, 4)), "scale": 2.0} if seed % 4 == 2 else {}
+    verdict = ls.applies(weights, (X, Y), **base)
+    near = next(each for each in verdict.assessments if each.name == verdict.nearest.name)
+    traj = pickle.loads(pickle.dumps(ls.solve(weights, (X, Y), 1.0, **base)))
+    needs = sorted(near.violated, key=lambda each: -each.distance)
+    stated = "; ".join(f"{each.name}, {each.distance:.2g}" for each in needs).replace(", ", ", relative distance ", 1)
+    assert traj.route == f"DOP853: {near.name} needs {stated}"
+
+
+@pytest.mark.parametrize("weights", [[np.zeros((2, 3)), np.zeros((3, 2))], [np.ones((2, 3))] + [np.zeros((2, 2))] * 2])
+def test_a_stationary_start_is_solved_as_it_stays(weights):
+    X, Y = samples(np.random.default_rng(0), 3, len(weights[-1]))
+    if len(weights) == 3:
+        weights = [weights[0], weights[1], np.zeros((len(Y.T), 2))]
+    traj, verdict = ls.solve(weights, (X, Y), [0.0, 3.0, np.inf], [1.0] * len(weights)), ls.applies(weights, (X, Y))
+    assert traj.route == "closed form: stationary point"
+    assert traj.notes[0].startswith("saddle: ")
+    for i, w in enumerate(weights, start=1):
+        assert (traj[f"w{i}"] == w).all()
+    assert verdict.exact == ("stationary point",)
+    assert verdict.errors == {"stationary point": 0.0}
+    assert verdict.remarks[0] == traj.notes[0]
+    flow, z0 = verdict.flow()
+    assert (verdict.match().map(flow([0.0, np.inf], z0)) == product(weights)).all()
+    moved = [weights[0] + 1e-3, *weights[1:-1], weights[-1] + 1e-3]
+    assert "stationary point" not in [each.name for each in ls.applies(moved, (X, Y)).assessments]
+
+
 def test_a_stiff_network_is_integrated_implicitly(monkeypatch):
     monkeypatch.setattr(problem, "EVALUATIONS", 200)
     gen = np.random.default_rng(4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ __all__ = ["FIGURES", "Figure", "Run", "best"]
 
 ENTRIES = 6  # maps with at most so many entries are drawn by entries
 LINES = 12  # singular values drawn
+WIDE = 56  # characters in a line of the title
 
 
 class Run(NamedTuple):
@@ -65,7 +67,7 @@ def _draw_loss(run: Run, ax: Any) -> None:
     if run.loss > 1e-12 * run.traj[name].max():
         ax.axhline(run.loss, color="#555555", linewidth=1.2, linestyle=(0, (5, 3)), label="best linear map")
         ax.legend()
-    ax.set_title(run.traj.route, fontsize=10)
+    ax.set_title(textwrap.fill(run.traj.route, WIDE), fontsize=10)
 
 
 def _draw_map(run: Run, ax: Any) -> None:

@@ -177,6 +177,10 @@ class BalancedMode(Map):
         """Return the loss from the distance, which keeps its relative accuracy."""
         return {"loss": now.gap**2 / 2}
 
+    def curvature(self, xp: Any, z: Any) -> Any:
+        """Return ``(3 |a| - s sign(a)) / tau``: L'' in the weight that both layers share, times its learning rate."""
+        return (3 * xp.abs(z.a) - self.s * xp.sign(z.a)) / self.tau
+
     def definition(self, xp: Any) -> Definition:
         """Return the balanced layers ``|u|`` and ``u``, which share one weight."""
 

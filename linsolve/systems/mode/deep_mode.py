@@ -223,6 +223,13 @@ class DeepMode(Map):
         """Return the loss from the distance, which keeps its relative accuracy."""
         return {"loss": now.gap**2 / 2}
 
+    def curvature(self, xp: Any, z: Any) -> Any:
+        """Return ``L''`` in the weight that all layers share, times its learning rate, for nonzero `a`.
+
+        It is the metric times ``1 - (1 - 1/depth) (s - a) / a``.
+        """
+        return self._metric(xp, z.a) * (1 - (1 - 1 / self.depth) * (self.s - z.a) / z.a)
+
     def definition(self, xp: Any) -> Definition:
         """Return balanced layers that share one weight, ``a = u |u|^(D-1)``; at infinite depth ``sign(u) e^|u|``."""
         endless = xp.isinf(self.depth)

@@ -103,7 +103,7 @@ def test_descent_from_strengths_whose_ratio_underflows_is_refused_by_name():
     flow, z = BalancedMap.example(np.random.default_rng(0))
     start = np.zeros_like(z.product)
     start.flat[0], start.flat[start.shape[-1] + 1] = 1.7e308, 1e-300
-    with pytest.raises(ArithmeticError, match=r"descend: BalancedMap diverged before t = 0.1"):
+    with pytest.raises(ArithmeticError, match=r"descend: BalancedMap diverged before t = 0\.01 at"):
         ls.descend(flow, [0.0, 0.1], (start,), step=0.01)
 
 
