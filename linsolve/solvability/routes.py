@@ -21,10 +21,10 @@ from linsolve.solvability.problem import LEAST, Problem
 from linsolve.solvability.stationary import saddle, stationary
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
-__all__ = ["Reason", "by_closed_form", "by_integration"]
+__all__ = ["Reason", "by_closed_form", "by_integration", "told"]
 
 Arrays = list[np.ndarray]
-Reason = Callable[[], str]
+Reason = str | Callable[[], str]
 
 FINER = 0.01  # of the tolerance of the integrator, for weights of a closed form
 
@@ -32,7 +32,9 @@ FINER = 0.01  # of the tolerance of the integrator, for weights of a closed form
 def by_closed_form(
     network: Network, problem: Problem, *, accept: bool
 ) -> tuple[NetworkTrajectory | None, Reason, tuple[str, ...]]:
-    """Return the trajectory, None if no closed form is used, a function that returns the reason then, and notes.
+    """Return the trajectory, None if no closed form is used, the reason then, and notes.
+
+    A reason that takes time to find is a function that returns it.
 
     A closed form is used if its conditions hold up to rounding. If they hold up to the tolerance of the network, it is
     used if its error is at most the tolerance of the integrator, or, with `accept`, whatever its error.
@@ -51,7 +53,7 @@ def by_closed_form(
             about = f", error {error} (conditions hold to {off.distance:.2g})"
             if not (accept or off.error <= problem.rtol):
                 failure = f"{best.name}{about}, more than rtol; tolerance={network.tolerance:.2g} accepts it"
-                return None, lambda: failure, tuple(notes(each, red, assessed))
+                return None, failure, tuple(notes(each, red, assessed))
             found = [best]
     remarks = tuple(notes(each, red, assessed))
     match = found[0].match if found else None
@@ -61,7 +63,12 @@ def by_closed_form(
         red = reduced(each, idle=True)
         match = PlaneMatch.of(red, joint(red))
     shown = (*saddle(problem.network, problem.gradients), *remarks)
-    return _evaluated(problem, each, match, red.clock, about, shown), str, remarks
+    return _evaluated(problem, each, match, red.clock, about, shown), "", remarks
+
+
+def told(reason: Reason) -> str:
+    """Return a reason as text."""
+    return reason if isinstance(reason, str) else reason()
 
 
 def _assessed(network: Network, whole: Network) -> tuple[Reduced, list[Assessment], list[Assessment]]:
@@ -125,15 +132,15 @@ def _singular_values(map_: np.ndarray) -> np.ndarray:
 
 
 def by_integration(problem: Problem, failure: Reason, remarks: tuple[str, ...]) -> NetworkTrajectory:
-    """Return the trajectory of integrated weights; `failure` returns the conditions of a closed form that fail."""
+    """Return the trajectory of integrated weights; `failure` states the conditions of a closed form that fail."""
     if not (problem.constant or np.isfinite(problem.times).all()):
         raise ValueError(
-            f"{WHO}: t = inf must be finite (time; no closed form holds, {failure()}); say a late time instead"
+            f"{WHO}: t = inf must be finite (time; no closed form holds, {told(failure)}); say a late time instead"
         )
     weights, method = problem.integrated()
     values = _named(problem, lambda: weights)
     remarks = (*saddle(problem.network, problem.gradients), *remarks)
-    return NetworkTrajectory(problem.times, lambda: f"{method}: {failure()}", None, remarks, values)
+    return NetworkTrajectory(problem.times, lambda: f"{method}: {told(failure)}", None, remarks, values)
 
 
 def _evaluated(

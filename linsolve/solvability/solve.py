@@ -341,8 +341,7 @@ def _with_biases(
         notes = ("biases: the first layer acts on the inputs (x, 1).", *found.notes)
         return dataclasses.replace(found, notes=notes, values=Deferred(**split_first(found.values)))
     name, distance = worst(distances(weights, biases, X, Y))
-    needs = f"biases need {name}, relative distance {distance:.2g}"
-    failure: Reason = needs.__str__
+    failure: Reason = f"biases need {name}, relative distance {distance:.2g}"
     remarks: tuple[str, ...] = (UNSOLVED,)
     if distance <= (tolerance if accept else ROUNDING):
         centered = X, Y - Y.mean(axis=0)
@@ -350,7 +349,7 @@ def _with_biases(
         problem = Problem(whole, times, rtol, centered)
         exact: NetworkTrajectory | None
         if whole.power[0] == 0:
-            exact = by_integration(problem, "all inputs are 0".__str__, ())
+            exact = by_integration(problem, "all inputs are 0", ())
         else:
             exact, failure, remarks = by_closed_form(inner, problem, accept=accept)
         if exact is not None:
@@ -362,4 +361,4 @@ def _with_biases(
             return dataclasses.replace(exact, notes=notes, values=values)
     fine = _again(network, weights, samples, FINEST)._replace(biases=biases)
     problem = BiasedProblem(fine, times, rtol, samples)
-    return by_integration(problem, "the start is a stationary point".__str__ if problem.constant else failure, remarks)
+    return by_integration(problem, "the start is a stationary point" if problem.constant else failure, remarks)

@@ -23,7 +23,7 @@ from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.deviation import ROUNDING
 from linsolve.solvability.integration import refuse_endless
 from linsolve.solvability.problem import BETWEEN, EVALUATIONS, IMPLICIT, LATEST, LEAST, SMALL, Problem
-from linsolve.solvability.routes import by_closed_form
+from linsolve.solvability.routes import by_closed_form, told
 from linsolve.solvability.stationary import SADDLE
 from linsolve.solvability.trajectory import WHO, NetworkTrajectory
 
@@ -195,7 +195,7 @@ def _solved_alone(
     problem = Problem(inner.network(branch, FINEST), times, rtol, None)
     traj, failure, _ = by_closed_form(inner.network(branch, given), problem, accept=accept)
     if traj is None:
-        return failure()
+        return told(failure)
 
     def layers() -> list[np.ndarray]:
         last, found, begin = traj["w2"].reshape(*times.shape, *branch.heads.shape), [], 0
