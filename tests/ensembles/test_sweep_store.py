@@ -132,7 +132,7 @@ def test_what_a_closure_or_a_flow_holds_tells_sweeps_apart(tmp_path):
     kernel = np.eye(2)
     fixed = {"y": [1.0, 2.0], "t": 1.0, "start": [0.0, 0.0]}
     ls.sweep(ls.ensembles.of(ls.FrozenKernel, "loss", kernel=kernel, **fixed), eta=A, store=tmp_path / "t.zarr")
-    with pytest.raises(StoreError, match=r"fixed parameter fixed = .*kernel: array \(2, 2\)"):
+    with pytest.raises(StoreError, match=r"fixed parameter fixed = .*'kernel': array \(2, 2\)"):
         ls.sweep(ls.ensembles.of(ls.FrozenKernel, "loss", kernel=2 * kernel, **fixed), eta=A, store=tmp_path / "t.zarr")
 
 
@@ -228,23 +228,24 @@ def test_a_full_disk_keeps_what_finished(tmp_path):
     assert (tmp_path / "s.zarr" / "_sweep" / "finished").read_text().split()[::2] == [str(k) for k in range(40)]
 
 
-def test_two_threads_do_not_share_a_store(tmp_path):
-    inside, go = threading.Event(), threading.Event()
+INSIDE, GO = threading.Event(), threading.Event()
 
+
+def test_two_threads_do_not_share_a_store(tmp_path):
     def slow(a):
-        inside.set()
-        go.wait(10)
+        INSIDE.set()
+        GO.wait(10)
         return a
 
     first = threading.Thread(target=lambda: ls.sweep(slow, a=A, store=tmp_path / "s.zarr", threads=2))
     first.start()
-    inside.wait(10)
+    INSIDE.wait(10)
     try:
         for _ in range(2):  # the refusal does not end the lock
             with pytest.raises(StoreError, match="is in use by another sweep"):
                 ls.sweep(slow, a=A, store=tmp_path / "s.zarr")
     finally:
-        go.set()
+        GO.set()
         first.join()
     assert np.array_equal(ls.sweep(slow, a=A, store=tmp_path / "s.zarr")["value"], A)
 
