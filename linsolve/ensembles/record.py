@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
-import functools
 import hashlib
 import inspect
 import json
 import os
-import pickle
-import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +16,10 @@ import numpy as np
 from linsolve.core.arguments import shown
 from linsolve.core.version import VERSION
 from linsolve.ensembles.axes import Axis, Grid
+from linsolve.ensembles.value_texts import Unrecordable, Writer
 
 __all__ = [
-    "Manifest", "StoreError", "describe", "flush", "named", "record", "signature", "stored_seed", "unreadable",
+    "Manifest", "StoreError", "flush", "named", "record", "signature", "stored_seed", "unreadable",
     "zarr_module",
 ]  # fmt: skip
 
@@ -31,13 +28,26 @@ MANIFEST = f"{RECORD}/manifest"
 REMEDY = "choose another path, or remove it"
 
 
-def record(observe: Any, axes: Sequence[Axis], grid: Grid, seed: np.random.SeedSequence | None) -> dict[str, str]:
+def record(
+    observe: Any, axes: Sequence[Axis], grid: Grid, seed: np.random.SeedSequence | None, store: Path | None
+) -> dict[str, str]:
     """Return the entries that must agree for a sweep to be resumed, as text by name.
 
     A function is recorded by its name, its source and its bound values (defaults, closure, ``functools.partial``,
-    fields), not by the functions and global variables that it uses.
+    attributes) with all that they hold, not by the global variables, functions, classes and modules that it names.
+
+    Raises
+    ------
+    StoreError
+        If there is a store and the state of a bound value cannot be read.
     """
-    name, source, given = describe(observe)
+    try:
+        name, source, given = Writer(strict=store is not None).function(observe)
+    except Unrecordable as error:
+        raise StoreError(
+            f"sweep: store = {store} must record all values on which observe = {shown(observe)} depends, but {error}; "
+            "give the numbers it holds as arguments or axes, build it inside the function, or leave store out"
+        ) from error
     found = {"linsolve": VERSION, "function": name, "source of the function": source}
     found |= {f"fixed parameter {key}": text for key, text in given.items()}
     found["axes"] = ", ".join(axis.name for axis in axes)
@@ -49,83 +59,6 @@ def record(observe: Any, axes: Sequence[Axis], grid: Grid, seed: np.random.SeedS
     else:
         found["seed"] = f"{seed.entropy} at {list(seed.spawn_key)}"
     return found
-
-
-def describe(function: Any) -> tuple[str, str, dict[str, str]]:
-    """Return name, source hash and bound parameters of a function or callable object."""
-    if isinstance(function, functools.partial):
-        name, source, given = describe(function.func)
-        bound = dict(enumerate(function.args)) | function.keywords
-        return name, source, given | {str(key): _text(value) for key, value in bound.items()}
-    if inspect.isfunction(function):
-        inner = inspect.getclosurevars(function).nonlocals
-        given = {key: _text(value) for key, value in sorted(inner.items())}
-        parameters = inspect.signature(function).parameters.values()
-        given |= {p.name: _text(p.default) for p in parameters if p.default is not p.empty}
-        return function.__qualname__, _source(function), given
-    if inspect.ismethod(function):
-        name, source, given = describe(function.__func__)
-        return name, source, given | {"self": _text(function.__self__)}
-    if inspect.isclass(function) or inspect.isbuiltin(function):
-        return function.__qualname__, _source(function), {}
-    kind = type(function)
-    name = getattr(function, "__name__", kind.__qualname__)
-    return name, _source(kind), {key: _text(value) for key, value in _fields(function).items()}
-
-
-def _fields(thing: Any) -> dict[str, Any]:
-    if dataclasses.is_dataclass(thing):
-        return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
-    if hasattr(thing, "__dict__"):
-        return dict(thing.__dict__)
-    try:  # objects with slots or from C: the arguments of their reconstruction
-        made = thing.__reduce_ex__(2)
-    except Exception:  # third-party classes raise anything
-        return {}
-    return {"state": made[1:3] if isinstance(made, tuple) else made}
-
-
-def _source(thing: Any) -> str:
-    """Return a hash of the source of a function or class, or of its bytecode if there is no source."""
-    code = getattr(thing, "__code__", None)
-    try:
-        text = inspect.getsource(thing).encode()
-    except (OSError, TypeError):
-        text = repr(thing).encode() if code is None else _instructions(code)
-    else:
-        if code is not None and code.co_name == "<lambda>":  # its source line may hold several lambdas
-            text += _instructions(code)
-    return f"sha256 {hashlib.sha256(text).hexdigest()[:16]}"
-
-
-def _instructions(code: types.CodeType) -> bytes:
-    """Return the bytecode of a function and its inner functions, without addresses."""
-    inner = [_instructions(c) if isinstance(c, types.CodeType) else repr(c).encode() for c in code.co_consts]
-    return b"\0".join([code.co_code, repr(code.co_names).encode(), *inner])
-
-
-def _text(value: Any) -> str:
-    """Return a short text of a value, equal in every process."""
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
-        return (
-            repr(value) if len(repr(value)) <= 80 else f"sha256 {hashlib.sha256(repr(value).encode()).hexdigest()[:16]}"
-        )
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
-        if value.ndim == 0:
-            return repr(value.item())
-        digest = hashlib.sha256(value.tobytes()).hexdigest()[:16]
-        return f"array {value.shape} of {value.dtype}, sha256 {digest}"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_text(v)}" for key, v in value.items()) + "}"
-    if isinstance(value, tuple | list):
-        return "(" + ", ".join(map(_text, value)) + ")"
-    if callable(value) or dataclasses.is_dataclass(value):
-        name, source, given = describe(value)
-        return f"{name} ({source}{''.join(f', {k}: {v}' for k, v in given.items())})"
-    try:
-        return f"{type(value).__qualname__}, sha256 {hashlib.sha256(pickle.dumps(value)).hexdigest()[:16]}"
-    except Exception:  # third-party classes raise anything if they cannot be pickled
-        return type(value).__qualname__
 
 
 # parameters of functions

@@ -83,16 +83,22 @@ class Store:
 
     def _make(self) -> None:
         """Create the store under a temporary name and rename it, so that it appears atomically."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
+        if self.path.is_symlink() and not self.path.exists():
+            raise StoreError(
+                f"sweep: store = {self.path} is a link to {os.readlink(self.path)}, which does not exist; create this "
+                "folder, or remove the link"
+            )
+        place = self.path.resolve()  # a link to an empty folder is kept
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
         try:
             self._draft(draft)
-            os.rename(draft, self.path)  # the target is absent or an empty folder
+            os.rename(draft, place)  # the target is absent or an empty folder
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
             if Manifest.read(self.path) is None:  # if another process was faster, its record is compared
                 raise
-        flush(self.path.parent)
+        flush(place.parent)
 
     def _draft(self, draft: Path) -> None:
         record = self.manifest.record
@@ -249,6 +255,17 @@ class Stored(Mapping):
 
 _held: set[Path] = set()
 _guard = threading.Lock()
+
+
+def _renew() -> None:
+    """Give a forked process its own lock, as no thread of it will release the old one; it inherits no store."""
+    global _guard
+    _guard = threading.Lock()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 @contextmanager

@@ -47,7 +47,9 @@ def sweep(
         it takes ``rng``, it receives a `numpy.random.Generator` for each part.
     store : path, optional
         A zarr group (extra ``[store]``) to which finished blocks are written. If it holds the same sweep, interrupted
-        at any time, the sweep is resumed; finished blocks are not evaluated again.
+        at any time, the sweep is resumed; finished blocks are not evaluated again. It is the same if version, source of
+        the function, all values that the function holds (closure, defaults, attributes), axes, blocks and seed agree.
+        Changes of the global variables, functions, classes and modules that the function names are not detected.
     executor : concurrent.futures.Executor, optional
         Executor of the tasks: processes, ``loky``, ``mpi4py.futures.MPIPoolExecutor``, or a Dask cluster by its
         ``Client.get_executor()``; by default threads of this process. It is not shut down.
@@ -73,7 +75,8 @@ def sweep(
         If an axis is invalid, is no parameter of `observe`, the grid is too large, or the executor is invalid; before
         any evaluation.
     StoreError
-        If the store belongs to another sweep, is in use, is damaged or cannot be written; its contents are unchanged.
+        If the store belongs to another sweep, is in use, is damaged or cannot be written, or if the function holds a
+        value whose state cannot be read, such as a generator; contents of the store are unchanged.
         Values of a store are checked against their checksums at each access.
     BlockError
         If the function fails or returns another shape; the message gives the parameters of the block. Finished blocks
@@ -111,7 +114,7 @@ def sweep(
     refuse_large("sweep", tuple(len(axis.values) for axis in spanned), path is not None)
     grid = Grid(spanned, None if block is None else int(block), whole_tiles=random)
     work = Evaluation(observe, grid.tile, grid.shape, seed)
-    source = record(observe, spanned, grid, seed)
+    source = record(observe, spanned, grid, seed, path)
     meanings = flow.meanings if flow else {}
     how: dict[str, Any] = {"executor": executor, "threads": threads, "progress": progress, "label": "sweep"}
     values: Mapping[str, np.ndarray]

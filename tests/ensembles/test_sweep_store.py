@@ -132,7 +132,7 @@ def test_what_a_closure_or_a_flow_holds_tells_sweeps_apart(tmp_path):
     kernel = np.eye(2)
     fixed = {"y": [1.0, 2.0], "t": 1.0, "start": [0.0, 0.0]}
     ls.sweep(ls.ensembles.of(ls.FrozenKernel, "loss", kernel=kernel, **fixed), eta=A, store=tmp_path / "t.zarr")
-    with pytest.raises(StoreError, match=r"fixed parameter fixed = .*kernel: array \(2, 2\)"):
+    with pytest.raises(StoreError, match=r"fixed parameter fixed = .*'kernel': array \(2, 2\)"):
         ls.sweep(ls.ensembles.of(ls.FrozenKernel, "loss", kernel=2 * kernel, **fixed), eta=A, store=tmp_path / "t.zarr")
 
 
@@ -185,6 +185,21 @@ def test_an_empty_folder_becomes_a_store(tmp_path):
     assert d["x"].shape == (23, 31)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need rights")
+def test_a_link_to_a_folder_stays_and_one_to_nothing_is_refused(tmp_path):
+    (tmp_path / "disk" / "folder").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(os.path.join("disk", "folder"))
+    for _ in range(2):
+        assert np.array_equal(ls.sweep(other, a=A, b=B, store=tmp_path / "link")["x"], A[:, None] + B)
+    assert (tmp_path / "link").is_symlink()
+    assert os.listdir(tmp_path / "disk") == ["folder"]
+    assert (tmp_path / "disk" / "folder" / "x").is_dir()
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(StoreError, match="dangling is a link to nowhere, which does not exist; create this folder, or"):
+        ls.sweep(other, a=A, b=B, store=tmp_path / "dangling")
+    assert sorted(os.listdir(tmp_path)) == ["dangling", "disk", "link"]
+
+
 def test_a_path_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     CALLS.clear()
@@ -228,25 +243,59 @@ def test_a_full_disk_keeps_what_finished(tmp_path):
     assert (tmp_path / "s.zarr" / "_sweep" / "finished").read_text().split()[::2] == [str(k) for k in range(40)]
 
 
-def test_two_threads_do_not_share_a_store(tmp_path):
-    inside, go = threading.Event(), threading.Event()
+INSIDE, GO = threading.Event(), threading.Event()
 
+
+def test_two_threads_do_not_share_a_store(tmp_path):
     def slow(a):
-        inside.set()
-        go.wait(10)
+        INSIDE.set()
+        GO.wait(10)
         return a
 
     first = threading.Thread(target=lambda: ls.sweep(slow, a=A, store=tmp_path / "s.zarr", threads=2))
     first.start()
-    inside.wait(10)
+    INSIDE.wait(10)
     try:
         for _ in range(2):  # the refusal does not end the lock
             with pytest.raises(StoreError, match="is in use by another sweep"):
                 ls.sweep(slow, a=A, store=tmp_path / "s.zarr")
     finally:
-        go.set()
+        GO.set()
         first.join()
     assert np.array_equal(ls.sweep(slow, a=A, store=tmp_path / "s.zarr")["value"], A)
+
+
+FORKED = """
+import os, signal, sys, threading, warnings
+import linsolve as ls
+from linsolve.ensembles import store
+
+warnings.simplefilter("ignore")  # newer versions of Python warn of a fork beside threads
+held, done = threading.Event(), threading.Event()
+
+def hold():
+    with store._guard:
+        store._held.add((store.Path(sys.argv[1]) / "_sweep" / "lock").resolve())
+        held.set()
+        done.wait(60)
+
+threading.Thread(target=hold).start()
+held.wait(60)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    found = ls.sweep(lambda a: 2 * a, a=[1.0, 2.0], store=sys.argv[1], threads=1)["value"].tolist()
+    os._exit(0 if found == [2.0, 4.0] else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done.set()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_does_not_wait_for_the_threads_of_its_parent(tmp_path):
+    command = [sys.executable, "-c", FORKED, str(tmp_path / "s")]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    assert told.stdout == "0\n", told.stderr
 
 
 def test_a_type_that_changes_is_refused(tmp_path):
