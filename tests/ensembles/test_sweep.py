@@ -224,7 +224,10 @@ def test_start_gets_parameters_of_the_flow_too():
         (lambda: ls.ensembles.of(ls.BalancedMode, "loss", tau=-1.0), "tau = -1.0"),
         (lambda: ls.ensembles.of(ls.BalancedMode, "loss", t=[1.0, 2.0]), "t has shape"),
         (lambda: ls.ensembles.of(ls.BalancedMode, "loss", t=math.nan), "t = nan"),
-        (lambda: ls.ensembles.of(ls.TwoLayerOrder, "loss", start={"p": 1.0}), "'p' is unknown; one of P, Q, R"),
+        (
+            lambda: ls.ensembles.of(ls.TwoLayerOrder, "loss", start={"p": 1.0}),
+            "'p' is unknown; did you mean 'P'\\? one of P, Q, R",
+        ),
         (lambda: ls.ensembles.of(ls.TwoLayerOrder, "loss", start=lambda t: t), "takes t"),
         (lambda: ls.ensembles.of(ls.TwoLayerOrder, "loss", start=([1.0, 2.0], 0.0, 0.0)), "P of shape"),
         (lambda: ls.ensembles.of(ls.TwoLayerOrder, "loss", start={"P": [1.0, 2.0]}), "P of shape"),
