@@ -39,6 +39,7 @@ __all__ = [
     "namespace",
     "precise",
     "precision",
+    "ratio",
     "readable",
     "repeated",
     "spacing",
@@ -177,6 +178,11 @@ def first_order(xp: Any, value: Any, change: Callable[[], Any]) -> Any:
         return value
     small = change()
     return value + (small - xp.constant(small))
+
+
+def ratio(xp: Any, over: Any, under: Any) -> Any:
+    """Return ``over / under``; the derivative in JAX does not divide by the square of `under`, which may underflow."""
+    return xp.divide(over, under) if is_jax(xp) else over / under
 
 
 def repeated(xp: Any, count: int, step: Callable[..., Any], *state: Any) -> Any:

@@ -129,6 +129,21 @@ class JaxNamespace:
 
         return sqrt
 
+    @cached_property
+    def divide(self) -> Any:
+        """Quotient ``q = x/y``, of change ``(dx - q dy)/y``: that of `jax.numpy` divides by ``y^2``, which underflows."""
+
+        @self._jax.custom_jvp
+        def divide(x: Any, y: Any) -> Any:
+            return self._numpy.divide(x, y)
+
+        @divide.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            found = divide(*primals)
+            return found, (tangents[0] - found * tangents[1]) / primals[1]
+
+        return divide
+
     def constant(self, value: Any) -> Any:
         """Return `value` with derivative 0."""
         return self._jax.lax.stop_gradient(value)
