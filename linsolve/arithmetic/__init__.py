@@ -28,6 +28,7 @@ __all__ = [
     "balls",
     "cast",
     "constant",
+    "exact",
     "first_order",
     "holds",
     "implicit",
@@ -170,6 +171,22 @@ def holds(mask: Any, everywhere: bool = False) -> bool:
 def constant(xp: Any, value: Any) -> Any:
     """Return `value`, which JAX does not differentiate: a rounding error, or a choice between equal expressions."""
     return xp.constant(value) if is_jax(xp) else value
+
+
+def exact(xp: Any, flag: Any, value: Any, found: Any, constant: Any) -> Any:
+    """Return the exact `value` where `flag` holds, else `found`; JAX differentiates `found`, unless it is constant.
+
+    Parameters
+    ----------
+    xp : namespace
+    flag : array of bool
+    value, found : array
+    constant : array of bool
+        Entries in which JAX differentiates `value`.
+    """
+    if not is_jax(xp):
+        return xp.where(flag, value, found)
+    return xp.exact(flag, value, xp.where(constant, value, found))
 
 
 def first_order(xp: Any, value: Any, change: Callable[[], Any]) -> Any:

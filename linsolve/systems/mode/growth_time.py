@@ -254,17 +254,22 @@ def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
     first = _head_time(xp, xp.minimum(l, at.end), at.n, at.z0, at.series, at.rising)
     fall = _fall_time(xp, at, where(xp, at.big, xp.log(xp.abs(_ratio(xp, a, s))), l), early)
     fall = where(xp, at.big, _ratio(xp, fall, at.exchange), fall)
-    if arithmetic.is_jax(xp):  # both products underflow at targets below 1e-150
-        drop = xp.divide(s, a0) * xp.divide(change, gap)
-    else:
-        drop = s * change / (a0 * gap)
-    tail = _ratio(xp, _tail_time(xp, at, drop, arithmetic.ratio(xp, gap, a), early), at.exchange)
+    tail = _ratio(
+        xp, _tail_time(xp, at, _drop(xp, s, change, a0, gap), arithmetic.ratio(xp, gap, a), early), at.exchange
+    )
     time = arithmetic.ratio(xp, where(xp, early, first, at.span + where(xp, at.negative, fall, tail)), at.pace)
     if arithmetic.is_object(xp):
         return time
     lost = unreachable(xp, a0, s) | unreachable(xp, gap, a) | xp.isinf(at.pace)
     lost = lost | ((at.n * at.end > _STEEPEST - 1) & (l > at.end))  # beyond a truncated head
     return where(xp, lost, full_like(xp, time, xp.nan), time)
+
+
+def _drop(xp: Any, s: Any, change: Any, a0: Any, gap: Any) -> Any:
+    """Return ``w0/w - 1``; for JAX without products, which underflow at targets below 1e-150."""
+    if arithmetic.is_jax(xp):
+        return xp.divide(s, a0) * xp.divide(change, gap)
+    return s * change / (a0 * gap)
 
 
 def _log_ratio(xp: Any, over: Any, under: Any, difference: Any) -> Any:
