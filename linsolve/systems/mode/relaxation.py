@@ -171,7 +171,7 @@ class Relaxation(NamedTuple):
         wide, y = self._wide(), bottom[..., None] + width[..., None] * nodes
         q = wide._rate_at_nodes(xp, y)
         share = where(xp, last[..., None], (wide.q0 - q) / wide.q0, full_like(xp, q, 1))
-        found = xp.sum(arithmetic.ratio(xp, weights * share, y * q), axis=-1) * width
+        found = xp.sum(weights * share / (y * q), axis=-1) * width
         if arithmetic.is_object(xp):
             return found
         level = where(xp, middle, bottom + self.P / (2 * self.N), full_like(xp, bottom, 1))
