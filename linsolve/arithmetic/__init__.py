@@ -28,6 +28,7 @@ __all__ = [
     "balls",
     "cast",
     "constant",
+    "exact",
     "first_order",
     "holds",
     "implicit",
@@ -39,6 +40,7 @@ __all__ = [
     "namespace",
     "precise",
     "precision",
+    "ratio",
     "readable",
     "repeated",
     "spacing",
@@ -171,12 +173,33 @@ def constant(xp: Any, value: Any) -> Any:
     return xp.constant(value) if is_jax(xp) else value
 
 
+def exact(xp: Any, flag: Any, value: Any, found: Any, constant: Any) -> Any:
+    """Return the exact `value` where `flag` holds, else `found`; JAX differentiates `found`, unless it is constant.
+
+    Parameters
+    ----------
+    xp : namespace
+    flag : array of bool
+    value, found : array
+    constant : array of bool
+        Entries in which JAX differentiates `value`.
+    """
+    if not is_jax(xp):
+        return xp.where(flag, value, found)
+    return xp.exact(flag, value, xp.where(constant, value, found))
+
+
 def first_order(xp: Any, value: Any, change: Callable[[], Any]) -> Any:
     """Return `value`, the limit of a removable singularity; JAX adds the derivative of ``change()``, 0 there."""
     if not is_jax(xp):
         return value
     small = change()
     return value + (small - xp.constant(small))
+
+
+def ratio(xp: Any, over: Any, under: Any) -> Any:
+    """Return ``over / under``; the derivative in JAX does not divide by the square of `under`, which may underflow."""
+    return xp.divide(over, under) if is_jax(xp) else over / under
 
 
 def repeated(xp: Any, count: int, step: Callable[..., Any], *state: Any) -> Any:

@@ -129,6 +129,21 @@ class JaxNamespace:
 
         return sqrt
 
+    @cached_property
+    def divide(self) -> Any:
+        """Quotient ``q = x/y``, of change ``(dx - q dy)/y``; `jax.numpy` divides by ``y^2``, which underflows."""
+
+        @self._jax.custom_jvp
+        def divide(x: Any, y: Any) -> Any:
+            return self._numpy.divide(x, y)
+
+        @divide.defjvp
+        def _(primals: Any, tangents: Any) -> Any:
+            found = divide(*primals)
+            return found, (tangents[0] - found * tangents[1]) / primals[1]
+
+        return divide
+
     def constant(self, value: Any) -> Any:
         """Return `value` with derivative 0."""
         return self._jax.lax.stop_gradient(value)
@@ -175,6 +190,14 @@ class JaxNamespace:
             return found, derivative(found, primals, tangents)
 
         return evaluated(*given)
+
+    def exact(self, flag: Any, value: Any, found: Any) -> Any:
+        """Return `value` where `flag` holds, else `found`, with the derivative of `found`."""
+
+        def derivative(result: Any, given: Any, changes: Any) -> Any:
+            return self.broadcast_to(changes[2], result.shape)
+
+        return self.with_derivative(self.where, derivative, flag, value, found)
 
     def jvp(self, formula: Any, given: Any, changes: Any) -> Any:
         """Return a formula and its change."""

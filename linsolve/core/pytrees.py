@@ -10,7 +10,7 @@ import numpy as np
 
 from linsolve import arithmetic
 
-__all__ = ["register", "register_trajectory"]
+__all__ = ["leaves", "register", "register_trajectory"]
 
 _REGISTERED: set[type] = set()
 
@@ -24,10 +24,10 @@ def register(cls: type) -> None:
     jax.tree_util.register_pytree_with_keys(
         cls,
         lambda flow: (
-            [(jax.tree_util.GetAttrKey(name), value) for name, value in _leaves(flow).items()], _static(flow),
+            [(jax.tree_util.GetAttrKey(name), value) for name, value in leaves(flow).items()], _static(flow),
         ),
         lambda static, leaves: _restored(cls, static, leaves),
-        lambda flow: (list(_leaves(flow).values()), _static(flow)),
+        lambda flow: (list(leaves(flow).values()), _static(flow)),
     )  # fmt: skip
 
 
@@ -58,7 +58,8 @@ def _whole(flow: Any, name: str) -> bool:
     )
 
 
-def _leaves(flow: Any) -> dict[str, Any]:
+def leaves(flow: Any) -> dict[str, Any]:
+    """Return the parameters that JAX may trace and differentiate, by name."""
     return {name: value for name, value in flow.parameters().items() if not _whole(flow, name)}
 
 

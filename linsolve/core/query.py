@@ -12,6 +12,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import bounds, extreme, shown, times
 from linsolve.core.kept import Begun, begun_from, recalled
 from linsolve.core.parameters import Parametrized, batch_shape, own_axes, own_sizes
+from linsolve.core.pytrees import leaves
 
 __all__ = [
     "NotExact",
@@ -219,7 +220,7 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     if arithmetic.is_jax(problem.xp):
         state = at(problem.t, out)
         _refuse_unreached(problem, state)
-        return state
+        return _leaving(problem, state)
     try:
         return at(problem.t, out)
     except OverflowError:
@@ -240,6 +241,36 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
             "multiplied by the rates (time); use an earlier time, or inf"
         ) from None
     return limit
+
+
+def _leaving(problem: Problem, state: Any) -> Any:
+    """Return the state, whose derivative at ``t = 0`` is that of the start, and the velocity.
+
+    There a formula returns the start itself, which is constant in time.
+    """
+    flow, xp, kind = problem.flow, problem.xp, type(state)
+    own = leaves(flow)
+    t, z0 = clock(xp, problem.t, len(problem.batch)), spread(problem, problem.z0)
+
+    def values(t: Any, z0: Any, state: Any, own: Any) -> Any:
+        return tuple(
+            xp.where(_along(flow, name, t == 0), a, b) for name, a, b in zip(kind._fields, z0, state, strict=True)
+        )
+
+    def derivative(found: Any, given: Any, changes: Any) -> Any:
+        (t, _, _, own), (dt, dz0, dstate, _) = given, changes
+        ahead = flow._with(**own).velocity(xp, kind(*found))
+        return tuple(
+            xp.where(_along(flow, name, t == 0), start + _along(flow, name, dt) * speed, later)
+            for name, start, later, speed in zip(kind._fields, dz0, dstate, ahead, strict=True)
+        )
+
+    return kind(*xp.with_derivative(values, derivative, t, tuple(z0), tuple(state), own))
+
+
+def _along(flow: Any, name: str, value: Any) -> Any:
+    """Return values of shape time + batch with the own axes of a field."""
+    return value[(..., *(None,) * len(flow.axes[name]))]
 
 
 def _refuse_unreached(problem: Problem, state: Any) -> None:

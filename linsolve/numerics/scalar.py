@@ -130,7 +130,7 @@ def phi(xp: Any, x: Any) -> Any:
     """
     nonzero = unless(xp, x == 0, x)
     limit = arithmetic.first_order(xp, full_like(xp, x, 1), lambda: -x / 2)
-    return where(xp, x == 0, limit, -xp.expm1(-nonzero) / nonzero)
+    return where(xp, x == 0, limit, arithmetic.ratio(xp, -xp.expm1(-nonzero), nonzero))
 
 
 def root_of_twice(xp: Any, x: Any) -> Any:
@@ -244,7 +244,8 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     size, rising = xp.abs(x), x >= 0
     decay, done = xp.exp(-size), -xp.expm1(-size)
     down, up = where(xp, rising, decay, 1), unless(xp, rising, decay)
-    still, rate = 1 + size == 1, 1 / unless(xp, flat, s)
+    still = 1 + size == 1
+    rate = 1 / unless(xp, flat | still if arithmetic.is_jax(xp) else flat, s)  # its derivative may overflow
     # at a0 = 0, s = 0 and t = inf the integral is infinite, but its product with a0 is 0
     early = unless(xp, a0 == 0, t, 0)
     if arithmetic.is_jax(xp):

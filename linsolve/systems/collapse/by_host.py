@@ -102,7 +102,7 @@ def _changes(xp: Any, flow: Any, found: Any, given: Any, changes: Any) -> Any:
         axes = tuple(range(t.ndim, value.ndim))
         gone = xp.max(xp.abs(last[-1] - value), axis=axes) <= _CONVERGED * xp.max(xp.abs(value), axis=axes)
         own = (..., *(None,) * len(axes))
-        kept = xp.where((far & ~gone | grown)[own], xp.nan, change)
+        kept = change * xp.where(far & ~gone | grown, xp.nan, 1.0)[own]  # `where` would hide nan in reverse mode
         result.append(kept + xp.where(far, xp.zeros_like(dt), dt)[own] * speed)
     return tuple(result)
 

@@ -210,8 +210,12 @@ class NeuralRace(Flow):
         near = (gone < xp.abs(delta))[..., None]
         early = z0.strengths * xp.exp(way.c * xp.where(near, gone[..., None], 0 * gone[..., None]))
         late = self.s[..., None] * xp.exp(way.logs - way.c * delta[..., None])
-        strengths = xp.where(still[..., None], z0.strengths, xp.where(near, early, late))
-        return strengths, xp.where(still, self._error(xp, z0), self.s * way.gap(xp, delta))
+        strengths, error = xp.where(near, early, late), self.s * way.gap(xp, delta)
+        rest = ~moving
+        return (
+            arithmetic.exact(xp, still[..., None], z0.strengths, strengths, rest[..., None]),
+            arithmetic.exact(xp, still, self._error(xp, z0), error, rest),
+        )
 
     def solution(self, xp: Any, t: Any, z0: Any, shared: Any = None) -> Any:
         """Return the strengths; at ``t = 0`` bitwise equal to `z0`."""

@@ -167,7 +167,7 @@ def _head_time(xp: Any, l: Any, n: Any, z0: Any, series: Any, coefficients: list
 
 
 def _ratio(xp: Any, over: Any, under: Any) -> Any:
-    return over / where(xp, under == 0, full_like(xp, under, 1), under)
+    return arithmetic.ratio(xp, over, where(xp, under == 0, full_like(xp, under, 1), under))
 
 
 def unreachable(xp: Any, a0: Any, s: Any) -> Any:
@@ -254,8 +254,10 @@ def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
     first = _head_time(xp, xp.minimum(l, at.end), at.n, at.z0, at.series, at.rising)
     fall = _fall_time(xp, at, where(xp, at.big, xp.log(xp.abs(_ratio(xp, a, s))), l), early)
     fall = where(xp, at.big, _ratio(xp, fall, at.exchange), fall)
-    tail = _ratio(xp, _tail_time(xp, at, s * change / (a0 * gap), gap / a, early), at.exchange)
-    time = where(xp, early, first, at.span + where(xp, at.negative, fall, tail)) / at.pace
+    tail = _ratio(
+        xp, _tail_time(xp, at, _drop(xp, s, change, a0, gap), arithmetic.ratio(xp, gap, a), early), at.exchange
+    )
+    time = arithmetic.ratio(xp, where(xp, early, first, at.span + where(xp, at.negative, fall, tail)), at.pace)
     if arithmetic.is_object(xp):
         return time
     lost = unreachable(xp, a0, s) | unreachable(xp, gap, a) | xp.isinf(at.pace)
@@ -263,11 +265,18 @@ def deep_growth_time(xp: Any, a0: Any, gap: Any, s: Any, depth: Any) -> Any:
     return where(xp, lost, full_like(xp, time, xp.nan), time)
 
 
+def _drop(xp: Any, s: Any, change: Any, a0: Any, gap: Any) -> Any:
+    """Return ``w0/w - 1``; for JAX without products, which underflow at targets below 1e-150."""
+    if arithmetic.is_jax(xp):
+        return xp.divide(s, a0) * xp.divide(change, gap)
+    return s * change / (a0 * gap)
+
+
 def _log_ratio(xp: Any, over: Any, under: Any, difference: Any) -> Any:
     """Return ``log(over/under)`` of two numbers of one sign, given their difference without cancellation."""
-    change = difference / under
+    change = arithmetic.ratio(xp, difference, under)
     close = xp.abs(change) < 1 / 2
-    far_off = xp.log(where(xp, close, full_like(xp, change, 1), over / under))
+    far_off = xp.log(where(xp, close, full_like(xp, change, 1), arithmetic.ratio(xp, over, under)))
     return where(xp, close, xp.log1p(where(xp, close, change, full_like(xp, change, 0))), far_off)
 
 
@@ -276,7 +285,7 @@ def _tail_time(xp: Any, at: Start, drop: Any, w: Any, early: Any) -> Any:
     asked = ~at.negative & ~early
     whole = asked & (at.end == 0)
     w = where(xp, asked, w, at.w)
-    x = where(xp, whole, xp.log1p(where(xp, whole, drop, full_like(xp, w, 0))), xp.log(at.w / w))
+    x = where(xp, whole, xp.log1p(where(xp, whole, drop, full_like(xp, w, 0))), xp.log(arithmetic.ratio(xp, at.w, w)))
     return x + at.near_w - near(xp, w, at.m, at.ending)
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.numerics.scalar import power
+
 __all__ = ["traced_growth"]
 
 _LATE = 2.0**63  # times beyond this bound stand for inf, in single precision as well
@@ -39,11 +41,17 @@ def _velocity(xp: Any, a: Any, gap: Any, depth: Any) -> Any:
     return gain * xp.pow(xp.abs(a), 2 - 2 / depth) * gap
 
 
+def _unless_faint(xp: Any, v: Any, beside: Any) -> Any:
+    """Return `v`, with 0 for entries that are subnormal, or soon, and that the start or the target exceeds by far."""
+    floor = float(xp.finfo(xp.float64).tiny) * 2**20
+    return xp.where((xp.abs(v) < floor) & (xp.abs(v) < xp.abs(beside) * power(xp, -500)), 0 * v, v)
+
+
 def _changes(
     xp: Any, time: Any, found: Any, t: Any, a0: Any, s: Any, depth: Any, dt: Any, da0: Any, ds: Any, d_depth: Any
 ) -> tuple[Any, Any]:
     """Return the changes of ``a`` and ``s - a``."""
-    a, gap = found
+    a, gap = _unless_faint(xp, found[0], a0), _unless_faint(xp, found[1], s)
     straight = depth == 1
     moving = ~straight & (a0 != 0) & (a != 0) & (gap != 0) & (t > 0) & (t < _LATE) & (s - a0 != 0)
     one = xp.ones_like(a)

@@ -8,6 +8,10 @@ over a step h is ``P -> (C + D P)(A + B P)^-1`` with
 
 This map is rational. Its derivative along the solution maps a change of the start, the target or the time from step to
 step. No eigenvector is differentiated.
+
+Gradient flow keeps the rank of ``P``. The derivative is that along states of the same rank, as every change of the
+weights is to first order: for N, the projection onto the kernel of ``P``, ``N dP N = 0``. Rounding errors break this
+rule and would grow exponentially, so that ``N dP N`` is removed after each step.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ __all__ = ["traced_riccati"]
 _STEPS = 128
 _FAR = 400.0  # largest product of time and |F| that the steps cover; later the solution must have converged
 _CONVERGED = 1e-12
+_ROUNDING = 2.0**-50  # share of an eigenvalue of the kernel
+_SEPARATE = 1e-10  # least share of an eigenvalue outside of the kernel in the largest one
 
 
 def traced_riccati(
@@ -98,18 +104,33 @@ def _changes(equation: _Equation, found: Any, given: tuple[Any, ...], changes: t
     path = _whole(xp, *_on_host(equation, grid, *given[1:]))
     moved = xp.where(far, xp.zeros_like(t), changes[0])
     steps, flow = _flow_map(xp, (end, target, spread, total), (moved, turned[0], *turned[4:]))
-    carried = _whole(xp, *turned[1:4])
     path = xp.moveaxis(path, -3, 0)
+    (kernels,) = xp.on_host(_kernels, (path.shape,), path)
 
     def step(carried: Any, ends: Any) -> tuple[Any, None]:
-        here, there = ends
-        return _carried(xp, steps, flow, here, there, carried), None
+        here, there, kernel = ends
+        return _of_rank(kernel, _carried(xp, steps, flow, here, there, carried)), None
 
-    carried = xp.scan(step, carried, (path[:-1], path[1:]))
+    carried = xp.scan(step, _of_rank(kernels[0], _whole(xp, *turned[1:4])), (path[:-1], path[1:], kernels[1:]))
     gone = xp.max(xp.abs(path[-1] - _whole(xp, *found)), axis=(-2, -1))
     lost = far & ~(gone <= _CONVERGED * xp.max(xp.abs(path[-1]), axis=(-2, -1)))
-    carried = xp.where(lost[..., None, None], xp.nan, carried)
+    carried = carried * xp.where(lost, xp.nan, 1.0)[..., None, None]  # `where` would hide nan in reverse mode
     return carried[..., n_in:, :n_in], carried[..., :n_in, :n_in], carried[..., n_in:, n_in:]
+
+
+def _kernels(path: np.ndarray) -> tuple[np.ndarray]:
+    """Return the projections onto the kernels of ``P``, of the dimension at the start; 0 while it is not separate."""
+    values, vectors = np.linalg.eigh(path)
+    largest = values[..., -1:]
+    inside = (values <= values.shape[-1] * _ROUNDING * largest)[0]
+    separate = np.min(np.where(inside, largest, values), axis=-1, keepdims=True) > _SEPARATE * largest
+    some = vectors * (inside & separate)[..., None, :]
+    return (some @ np.swapaxes(vectors, -1, -2),)
+
+
+def _of_rank(kernel: Any, change: Any) -> Any:
+    """Return the part of a change of ``P`` that keeps its rank to first order."""
+    return change - kernel @ change @ kernel
 
 
 def _pace(xp: Any, target: Any, spread: Any, total: Any) -> Any:
