@@ -242,7 +242,8 @@ def test_help_states_the_default_number(command, option):
     assert float(text) == default
 
 
-def test_swapped_files_are_recognized(tmp_path, capsys):
+def test_swapped_files_are_recognized(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     np.savez(tmp_path / "weights.npz", W1=np.ones((1, 2)), W2=np.ones((1, 1)))
     np.savez(tmp_path / "data.npz", X=np.eye(2), Y=np.ones(2))
     weights, data = (str(tmp_path / f"{name}.npz") for name in ("weights", "data"))
