@@ -22,6 +22,7 @@ __all__ = ["Blocks"]
 
 # members of a tile, outputs of one of its blocks; large enough that threads seldom wait for the interpreter
 MEMBERS = OUTPUTS = 65_536
+_BRANCHED = 2  # times as many outputs with branches, which NumPy evaluates for few of them in each block
 _MANY, _FEW_MEMBERS = 32, 2048  # members of a tile if more than _MANY values are kept per member
 _MORE_MEMBERS = 16_384  # the same if most work is per member: the calls of NumPy then cost less than their numbers
 _TILES, _TIMES = 8, 4096  # number of tiles at least, times of a tile at most
@@ -65,7 +66,7 @@ class Blocks:
         bench = _taken(self.plan, high * wide)
         try:
             bench.prepare(tile, self.grid, self.early)
-            block = max(1, OUTPUTS // (high * wide))
+            block = max(1, bench.outputs // (high * wide))
             for k in range(tile.t0, tile.t1, block):
                 part = tile._replace(t0=k, t1=min(k + block, tile.t1))
                 finite &= bench.run(part, {name: v[k - tile.t0 : part.t1 - tile.t0] for name, v in outputs.items()})
@@ -121,7 +122,8 @@ class _Bench:
         conditions = {c for stage in self.stages for c, _ in stage.when}
         order = [k for stage in self.stages for k in stage.steps]
         self.of_all = buffers(program, order, (outputs | conditions) & set(plan.full), self.direct)
-        size = max(OUTPUTS, members)
+        self.outputs = _BRANCHED * OUTPUTS if conditions else OUTPUTS
+        size = max(self.outputs, members)
         self.pools = {
             False: ([np.empty(members) for _ in range(self.of_members.reals)],
                     [np.empty(members, dtype=bool) for _ in range(self.of_members.booleans)]),
