@@ -29,8 +29,16 @@ def first_time(problem: Problem, loss: Any) -> Any:
         Value to be reached; its shape broadcasts against batch.
     """
     xp, lead = problem.xp, np.broadcast_shapes(loss.shape, problem.batch)
-    value = _loss_of(problem)
-    low, high = (np.full(lead, power) for power in (EARLIEST, LATEST))
+    value, zero = _loss_of(problem), arithmetic.cast(problem.xp, np.zeros(lead))
+    first, limit = value(zero), value(xp.inf + zero)
+    falls = arithmetic.to_numpy((first > loss) & ~(limit >= loss))
+    low, high = np.full(lead, EARLIEST), _clock(problem) + np.zeros(lead, dtype=int)
+    for growth in 2 ** np.arange(10):  # later times only where needed: far too late ones cost digits
+        hit = arithmetic.to_numpy(value(_power(xp, high)) <= loss)
+        early = falls & ~hit & (high < LATEST)
+        if not early.any():
+            break
+        low, high = np.where(early, high, low), np.where(early, np.minimum(high + growth, LATEST), high)
     while (high - low > 1).any():
         middle = (low + high) // 2
         hit = arithmetic.to_numpy(value(_power(xp, middle)) <= loss)
@@ -41,9 +49,24 @@ def first_time(problem: Problem, loss: Any) -> Any:
         half = (begin + end) / 2
         hit = value(half) <= loss
         begin, end = xp.where(hit, begin, half), xp.where(hit, half, end)
-    first, limit = value(0 * end), value(xp.inf + 0 * end)
-    found = xp.where(last & ~(limit >= loss), end, xp.inf + 0 * end)
-    return xp.where(first <= loss, 0 * end, xp.where(xp.isnan(first), first, found))
+    found = xp.where(last & falls, end, xp.inf + zero)
+    return xp.where(first <= loss, zero, xp.where(xp.isnan(first), first, found))
+
+
+def _clock(problem: Problem) -> np.ndarray:
+    """Return the power of 2 next to the size of the start over that of its velocity, 0 without one, shape batch."""
+    flow, z0 = problem.flow, problem.z0
+    speed = flow.velocity(problem.xp, z0)
+    sizes = np.zeros((2, *problem.batch))
+    for name, *pair in zip(z0._fields, z0, speed, strict=True):
+        for k, v in enumerate(pair):
+            own = tuple(range(-len(flow.axes[name]), 0))
+            sizes[k] = np.maximum(
+                sizes[k], np.abs(arithmetic.to_numpy(v)).max(axis=own) if own else np.abs(arithmetic.to_numpy(v))
+            )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        power = np.log2(sizes[0]) - np.log2(sizes[1])
+    return np.where(np.isfinite(power), np.clip(power, EARLIEST + 1, LATEST), 0.0).astype(int)
 
 
 def _power(xp: Any, exponent: np.ndarray) -> Any:

@@ -246,7 +246,8 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
 def _leaving(problem: Problem, state: Any) -> Any:
     """Return the state, whose derivative at ``t = 0`` is that of the start, and the velocity.
 
-    There a formula returns the start itself, which is constant in time.
+    There a formula returns the start itself, which is constant in time. Second derivatives at t = 0 need the derivative
+    in time first: by start or parameters first, and then by time, they are 0.
     """
     flow, xp, kind = problem.flow, problem.xp, type(state)
     own = leaves(flow)

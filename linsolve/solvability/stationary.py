@@ -41,6 +41,14 @@ def saddle(network: Network, found: Gradients) -> Iterator[str]:
         yield SADDLE
 
 
+def _stays(network: Network) -> bool:
+    """Return whether every gradient is exactly 0, from layers scaled to 1, so that products do not underflow."""
+    layers = [network.weights[0] @ network.span, *network.weights[1:]]
+    unit = [w / (np.abs(w).max(initial=0.0) or 1.0) for w in layers]
+    pull, _ = gradients(network)
+    return not any(move.any() for move in gradient_flow(np, unit, maps(unit), pull, [1.0] * len(unit)))
+
+
 class StationaryMatch(Match):
     """A network that stays at its start: `DeepMode` of one layer, which starts at its target, the map of the start."""
 
@@ -62,7 +70,7 @@ class StationaryMatch(Match):
 
 def stationary(network: Network, red: Reduced) -> list[Assessment]:
     """Return the exact solution of a network at which every gradient vanishes exactly; none for others."""
-    if any(move.any() for move in gradients(network)[1]):
+    if not _stays(network):
         return []
     condition = Condition("stationary start", 0.0, "every gradient is 0; the network stays there")
     return [Assessment("stationary point", (condition,), StationaryMatch.of(red))]

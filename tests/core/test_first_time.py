@@ -123,3 +123,18 @@ def test_a_start_beyond_doubles_is_searched_or_refused():
     assert Decay(rate=1.0).when(1e200, loss=0.5) == pytest.approx(np.log(1e200), rel=1e-14)
     with pytest.raises(OverflowError, match=r"Lost: the time to loss = 0\.5 leaves the range of doubles"):
         Lost(rate=1.0).when([1.0, 1e200], loss=0.5)
+
+
+def test_the_search_at_fifty_digits_needs_no_late_times():
+    flow, start = ls.WhitenedTwoLayer(np.eye(3)), tuple(0.1 * np.eye(3) for _ in range(3))
+    xp = arithmetic.precise(50)
+    precise = flow.cast(xp).when(tuple(xp.asarray(v) for v in start), loss=0.5)
+    assert float(precise) == pytest.approx(float(flow.when(start, loss=0.5)), rel=1e-12)
+
+
+def test_a_singular_kernel_of_doubles_is_searched_where_its_loss_falls():
+    half, y = np.random.default_rng(1).normal(size=(5, 3)), np.random.default_rng(2).normal(size=5)
+    flow, xp, zero = ls.FrozenKernel(half @ half.T, y), arithmetic.precise(50), np.zeros(5)
+    loss = float(np.mean([flow(t, zero)["loss"] for t in (0.0, np.inf)]))
+    precise = flow.cast(xp).when(xp.asarray(zero), loss=loss)  # an eigenvalue of -1e-16 raises the loss at t = 1e17
+    assert float(precise) == pytest.approx(float(flow.when(zero, loss=loss)), rel=1e-12)

@@ -1,5 +1,6 @@
 import json
 import re
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -154,3 +155,32 @@ def test_when_refuses_what_has_no_answer():
 def test_a_loss_beyond_doubles_is_refused_by_name(flow, z0, name):
     with pytest.raises(OverflowError, match=f"{name} leaves the range of doubles"):
         ls.verify(flow, z0, checks=["residual"])
+
+
+class Powers(ls.Flow):
+    """A flow whose exponent is one number for all members."""
+
+    n: Any = ls.parameter("n", "exponent", domain="[1, inf)")
+
+    class State(NamedTuple):
+        a: Any
+
+    axes: ClassVar = {"a": ()}
+
+    def loss(self, xp, z):
+        return z.a**2 / 2
+
+    def descent(self, xp, z, gradient):
+        return self.State(-int(self.n) * gradient.a)
+
+    def velocity(self, xp, z):
+        return self.State(-int(self.n) * z.a)
+
+    def solution(self, xp, t, z0):
+        return self.State(z0.a * xp.exp(-int(self.n) * t))
+
+
+def test_a_parameter_without_batch_is_named():
+    (check,) = ls.verify(Powers(n=3.0), 0.5, checks=["batch"])
+    assert check.ok
+    assert check.detail.endswith("; without a batch of n")

@@ -663,3 +663,10 @@ def test_modes_without_weights_are_never_learned(depth, white):
         np.testing.assert_allclose(traj["loss"][3:], left, rtol=1e-12)
         assert np.all(np.diff(traj["loss"]) <= 1e-12)
         np.testing.assert_allclose(traj["singular_values"][-1, moving:], 0.0, atol=1e-12)
+
+
+def test_tiny_weights_are_no_stationary_point():
+    rng = np.random.default_rng(0)
+    weights, X = [1e-200 * rng.normal(size=(3, 3)) for _ in range(3)], rng.normal(size=(10, 3))
+    verdict = ls.applies(weights, (X, X @ rng.normal(size=(3, 3))))
+    assert "exact as" not in str(verdict)

@@ -162,19 +162,19 @@ def check_batch(case: Case) -> Row:
     first, later = case.flow(t, case.z0), case.flow(case.clock * np.array([0.7]), case.z0).state
     other = type(case.z0)(*(v[0] for v in later))
     pair = type(case.z0)(*(np.stack([np.broadcast_to(a, b.shape), b]) for a, b in zip(case.z0, other, strict=True)))
-    worst, varied = [_apart(case.flow(t, pair), first, case.flow(t, other))], []
+    worst, varied, left = [_apart(case.flow(t, pair), first, case.flow(t, other))], [], []
     for name, declared in case.flow._declarations.items():
         if declared.metadata["uniform"] and case.flow.parameters()[name].ndim == 0:
             continue  # one number that stands for all entries of an axis has no batch
         try:
             changed, both = _changed(case, name)
-            second = changed(t, case.z0)
-        except (TypeError, ValueError, OverflowError):  # not a number of each member, or beyond the conditions
-            continue
-        varied.append(name)
-        worst.append(_apart(both(t, case.z0), first, second))
+            worst.append(_apart(both(t, case.z0), first, changed(t, case.z0)))
+            varied.append(name)
+        except Exception:  # any: one number for all members, or a value beyond the conditions
+            left.append(name)
     of_parameters = f", and of two values of {', '.join(varied)}" if varied else ""
-    return largest(worst), 1e-9, f"a batch of two starts{of_parameters}, against one by one"
+    without = f"; without a batch of {', '.join(left)}" if left else ""
+    return largest(worst), 1e-9, f"a batch of two starts{of_parameters}, against one by one{without}"
 
 
 def _changed(case: Case, name: str) -> tuple[Flow, Flow]:
