@@ -129,20 +129,13 @@ class JaxNamespace:
 
         return sqrt
 
-    @cached_property
-    def divide(self) -> Any:
-        """Quotient ``q = x/y``, of change ``(dx - q dy)/y``; `jax.numpy` divides by ``y^2``, which underflows."""
+    def divide(self, x: Any, y: Any) -> Any:
+        """Return ``q = x/y``, of change ``(dx - q dy)/y``; `jax.numpy` divides by ``y^2``, which underflows."""
 
-        @self._jax.custom_jvp
-        def divide(x: Any, y: Any) -> Any:
-            return self._numpy.divide(x, y)
+        def derivative(found: Any, given: Any, changes: Any) -> Any:
+            return (changes[0] - found * changes[1]) / given[1]
 
-        @divide.defjvp
-        def _(primals: Any, tangents: Any) -> Any:
-            found = divide(*primals)
-            return found, (tangents[0] - found * tangents[1]) / primals[1]
-
-        return divide
+        return self.with_derivative(self._numpy.divide, derivative, x, y)
 
     def constant(self, value: Any) -> Any:
         """Return `value` with derivative 0."""

@@ -82,7 +82,9 @@ def _as_json(rows: list[dict[str, Any]]) -> str:
 def _counts(rows: list[dict[str, Any]]) -> str:
     papers = len({row["source"] for row in rows})
     formulas = f"{len(rows)} formula{'s' * (len(rows) != 1)} of {papers} paper{'s' * (papers != 1)}"
-    follows = [row["follows"] for row in rows if row["verdict"] in ("typographical", "incorrect")]
+    from linsolve.core.published_formula import CORRECTIONS
+
+    follows = [row["follows"] for row in rows if row["verdict"] in CORRECTIONS]
     if follows:
         formulas += f"; {len(follows)} need a correction, {sum(map(bool, follows))} of them as another one does"
     return f"{formulas}; tests/papers/test_published.py runs each under its name"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
-from linsolve.core.query import Problem, clock
+from linsolve.core.query import Problem, clock, sizes
 
 __all__ = ["first_time"]
 
@@ -55,17 +55,10 @@ def first_time(problem: Problem, loss: Any) -> Any:
 
 def _clock(problem: Problem) -> np.ndarray:
     """Return the power of 2 next to the size of the start over that of its velocity, 0 without one, shape batch."""
-    flow, z0 = problem.flow, problem.z0
-    speed = flow.velocity(problem.xp, z0)
-    sizes = np.zeros((2, *problem.batch))
-    for name, *pair in zip(z0._fields, z0, speed, strict=True):
-        for k, v in enumerate(pair):
-            own = tuple(range(-len(flow.axes[name]), 0))
-            sizes[k] = np.maximum(
-                sizes[k], np.abs(arithmetic.to_numpy(v)).max(axis=own) if own else np.abs(arithmetic.to_numpy(v))
-            )
+    flow, states = problem.flow, (problem.z0, problem.flow.velocity(problem.xp, problem.z0))
+    size, speed = (sizes(flow, type(z)(*map(arithmetic.to_numpy, z))) for z in states)
     with np.errstate(divide="ignore", invalid="ignore"):
-        power = np.log2(sizes[0]) - np.log2(sizes[1])
+        power = np.log2(size) - np.log2(speed)
     return np.where(np.isfinite(power), np.clip(power, EARLIEST + 1, LATEST), 0.0).astype(int)
 
 

@@ -412,8 +412,8 @@ def descend(flow: Flow, t: Any, z0: Any, *, step: float, max_steps: int = 2_000_
     h = arithmetic.cast(xp, step)
     for count in wanted:
         after = _stepped(problem, z, count - done, h)
-        if not _is_finite(after):
-            while _is_finite(z):
+        if not is_finite(after):
+            while is_finite(z):
                 z, done = _stepped(problem, z, 1, h), done + 1
             raise ArithmeticError(
                 f"descend: {type(flow).__name__} diverged before t = {done * step:g} at step = {step:g}; use a smaller "
@@ -454,6 +454,6 @@ def _stepped(problem: Problem, z: Any, count: int, h: Any) -> Any:
     return z
 
 
-def _is_finite(z: Any) -> bool:
+def is_finite(z: Any) -> bool:
     """Return whether all entries of a state are finite."""
     return all(np.isfinite(arithmetic.to_numpy(v)).all() for v in z)

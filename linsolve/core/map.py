@@ -11,6 +11,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import choice, integer, number, step_counts
 from linsolve.core.flow import Flow
+from linsolve.core.integrate import is_finite
 from linsolve.core.parameters import batch_shape
 from linsolve.core.query import Problem, iterator, library, pose
 from linsolve.core.step_rules import Course, Rule, rules_of
@@ -352,7 +353,7 @@ def _same(before: Any, now: Any) -> bool:
 
 def _finite(now: Any) -> bool:
     """Return whether all numbers are finite, or are traced by JAX."""
-    return not arithmetic.readable(*now) or all(np.isfinite(arithmetic.to_numpy(v)).all() for v in now)
+    return not arithmetic.readable(*now) or is_finite(now)
 
 
 def _refuse_divergence(

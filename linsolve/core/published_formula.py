@@ -14,7 +14,8 @@ from linsolve.core.arguments import unknown_name
 __all__ = ["CORRECTED", "REJECTED", "VERDICTS", "Errors", "Evidence", "Formula", "Order", "Source"]
 
 VERDICTS = ("holds", "holds under a condition", "leading order", "convention", "typographical", "incorrect")
-CORRECTED = "corrected"  # the last two verdicts together
+CORRECTIONS = VERDICTS[-2:]
+CORRECTED = "corrected"  # both of them
 REJECTED = 100  # a printed form counts as wrong if its error is at least this many tolerances
 
 
@@ -193,7 +194,7 @@ class Formula:
     @property
     def corrected(self) -> bool:
         """Whether the printed form needs a correction."""
-        return self.verdict in VERDICTS[-2:]
+        return self.verdict in CORRECTIONS
 
     @property
     def name(self) -> str:

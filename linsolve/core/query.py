@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -241,6 +242,13 @@ def answer(problem: Problem, out: Any, engine: str | None, threads: int | None) 
             "multiplied by the rates (time); use an earlier time, or inf"
         ) from None
     return limit
+
+
+def sizes(flow: Any, state: Any) -> Any:
+    """Return the norm of each member of a batch, over all fields."""
+    own = [len(flow.axes[name]) for name in state._fields]
+    flat = [np.reshape(v, (*v.shape[: v.ndim - k], -1)) for v, k in zip(state, own, strict=True)]
+    return reduce(np.hypot, [np.hypot.reduce(v, axis=-1) for v in flat])  # squares may overflow
 
 
 def _leaving(problem: Problem, state: Any) -> Any:

@@ -68,7 +68,8 @@ def judged(network: Network, until: float | None) -> Verdict:
         rate = fastest_rate(red.layers, red.target, red.covariance, red.clock)
         refuse_endless(WHO, "until", float(until), rate, LONGEST)
     path = followed(network, red, None if until is None else float(until))
-    assessed = [*assess(network, red), *stationary(network, red)]
+    slopes = gradients(network)
+    assessed = [*assess(network, red), *stationary(network, red, slopes)]
     near = neighbors(network, red, assessed, path.times, path.maps)
     errors = {a.name: _error(a.match, red, path.times, path.maps) for a in assessed if a.match is not None}
     laws = () if errors else near_laws(network, red, near, path.times, path.maps)
@@ -77,7 +78,7 @@ def judged(network: Network, until: float | None) -> Verdict:
         detail = f"of the tangent kernel up to t = {end:.4g}; exact only at infinite width"
         constant = Condition("constant kernel", kernel_change(path, red), detail)
         assessed.append(Assessment("FrozenKernel", (constant,)))
-    remarks = (*saddle(network, gradients(network)), *notes(network, red, assessed))
+    remarks = (*saddle(network, slopes), *notes(network, red, assessed))
     about = red.tolerance, network.precision, laws
     return Verdict(network.widths, tuple(assessed), tuple(near), end, remarks, errors, *about)
 

@@ -40,10 +40,10 @@ def by_closed_form(
     used if its error is at most the tolerance of the integrator, or, with `accept`, whatever its error.
     """
     each, about = problem.network.at(min(ROUNDING, network.tolerance)), ""
-    red, assessed, found = _assessed(each, problem.network)
+    red, assessed, found = _assessed(each, problem)
     if not found and each.tolerance < network.tolerance:
         each = network
-        red, assessed, found = _assessed(each, problem.network)
+        red, assessed, found = _assessed(each, problem)
         if found:
             off, best = min(
                 ((deviation(problem.network, red, one, problem.times), one) for one in found),
@@ -71,10 +71,10 @@ def told(reason: Reason) -> str:
     return reason if isinstance(reason, str) else reason()
 
 
-def _assessed(network: Network, whole: Network) -> tuple[Reduced, list[Assessment], list[Assessment]]:
-    """Return the reduced network, every assessed case, and those that are exact; `whole` has its weak directions."""
+def _assessed(network: Network, problem: Problem) -> tuple[Reduced, list[Assessment], list[Assessment]]:
+    """Return the reduced network, every assessed case, and those that are exact."""
     red = reduced(network)
-    assessed = [*assess(network, red), *stationary(whole, red)]
+    assessed = [*assess(network, red), *stationary(problem.network, red, problem.gradients)]
     return red, assessed, [each for each in assessed if each.match is not None]
 
 

@@ -26,7 +26,7 @@ SADDLE = (
 
 def gradients(network: Network) -> Gradients:
     """Return minus the gradient of the loss with respect to the map and to all layers, on the span of the data."""
-    layers = [network.weights[0] @ network.span, *network.weights[1:]]
+    layers = _on_span(network)
     made = maps(layers)
     pull = network.cross @ network.span - made[-1] * network.power
     return pull, gradient_flow(np, layers, made, pull, [1.0] * len(layers))
@@ -41,11 +41,13 @@ def saddle(network: Network, found: Gradients) -> Iterator[str]:
         yield SADDLE
 
 
-def _stays(network: Network) -> bool:
+def _on_span(network: Network) -> list[np.ndarray]:
+    return [network.weights[0] @ network.span, *network.weights[1:]]
+
+
+def _stays(network: Network, pull: np.ndarray) -> bool:
     """Return whether every gradient is exactly 0, from layers scaled to 1, so that products do not underflow."""
-    layers = [network.weights[0] @ network.span, *network.weights[1:]]
-    unit = [w / (np.abs(w).max(initial=0.0) or 1.0) for w in layers]
-    pull, _ = gradients(network)
+    unit = [w / (np.abs(w).max(initial=0.0) or 1.0) for w in _on_span(network)]
     return not any(move.any() for move in gradient_flow(np, unit, maps(unit), pull, [1.0] * len(unit)))
 
 
@@ -68,9 +70,9 @@ class StationaryMatch(Match):
         return [np.broadcast_to(w, lead + w.shape) for w in network.weights]
 
 
-def stationary(network: Network, red: Reduced) -> list[Assessment]:
+def stationary(network: Network, red: Reduced, found: Gradients) -> list[Assessment]:
     """Return the exact solution of a network at which every gradient vanishes exactly; none for others."""
-    if not _stays(network):
+    if not _stays(network, found[0]):
         return []
     condition = Condition("stationary start", 0.0, "every gradient is 0; the network stays there")
     return [Assessment("stationary point", (condition,), StationaryMatch.of(red))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow
-from linsolve.core.query import Problem, pose, spread
+from linsolve.core.query import Problem, pose, sizes, spread
 from linsolve.core.verify.statements import refuse_ill_stated
 
 __all__ = ["Case", "clock", "distance", "distances", "implements", "largest", "prepare"]
@@ -122,13 +122,6 @@ def prepare(flow: Flow, z0: Any, dps: int) -> Case:
     unit = clock(doubles.flow, doubles.z0)
     one, moving = (1.0, False) if unit is None else (unit, True)
     return Case(doubles.flow, doubles.z0, xp, exact, start, one, moving, step, 10.0 ** (-0.6 * dps), doubles.batch)
-
-
-def sizes(flow: Flow, state: Any) -> Any:
-    """Return the norm of each member of a batch, over all fields."""
-    own = [len(flow.axes[name]) for name in state._fields]
-    flat = [np.reshape(v, (*v.shape[: v.ndim - k], -1)) for v, k in zip(state, own, strict=True)]
-    return reduce(np.hypot, [np.hypot.reduce(v, axis=-1) for v in flat])  # squares may overflow
 
 
 def clock(flow: Flow, z0: Any) -> float | None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.core.flow import Flow
-from linsolve.core.query import NotExact
-from linsolve.core.verify.case import Case, clock, distance, distances, implements, largest, sizes
+from linsolve.core.query import NotExact, sizes
+from linsolve.core.verify.case import Case, clock, distance, distances, implements, largest
 
 __all__ = ["check_conditions", "check_lifetime", "check_limit", "check_time_to"]
 
