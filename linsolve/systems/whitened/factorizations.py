@@ -93,9 +93,10 @@ def _independent(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[t
     square, sound = flipped(xp, q[..., :r, :]), pivots[..., :r] > size
     last = xp.arange(r) == r - 1
     kept = sound if not r == growing == n - growing else sound | last
-    inverse = inverted(xp, xp.where(sound[..., None, :], square, xp.eye(r)))
+    certain = bool(arithmetic.to_numpy(sound).all())
+    inverse = inverted(xp, square if certain else xp.where(sound[..., None, :], square, xp.eye(r)))
     norm = xp.sqrt(xp.sum(inverse * inverse, axis=(-2, -1)))
-    if not arithmetic.to_numpy(sound).all():
+    if not certain:
         lost = (last & ~sound)[..., None, :] & (xp.arange(n) < growing)[:, None]
         q = xp.where(flipped(xp, lost), xp.zeros_like(q), q)
     return (q, root), xp.all(kept, axis=-1) & (norm * size[..., 0] < 1)
@@ -130,10 +131,8 @@ def _triangular(xp: Any, q: Any, root: Any, rows: int) -> tuple[Any, Any, Any]:
     """Return `q` and `root` rotated by one QR factorization of the first `rows`, and the sizes of its pivots."""
     # columns in reverse order: a column of zeros, which comes first, keeps them as the last
     turn, upper = xp.linalg.qr(xp.matrix_transpose(q[..., :rows, ::-1]), mode="complete")
-    rest = stacked(xp, q[..., rows:, :], root) @ flipped(xp, turn[..., ::-1, :])
-    first, below = flipped(xp, xp.matrix_transpose(upper)), q.shape[-2] - rows
-    pivots = xp.abs(xp.linalg.diagonal(upper))
-    return stacked(xp, first, rest[..., :below, :]), rest[..., below:, :], pivots
+    turn, first = flipped(xp, turn[..., ::-1, :]), flipped(xp, xp.matrix_transpose(upper))
+    return stacked(xp, first, q[..., rows:, :] @ turn), root @ turn, xp.abs(xp.linalg.diagonal(upper))
 
 
 def _by_rows(xp: Any, q: Any, root: Any, rows: int, size: Any) -> tuple[Any, Any]:

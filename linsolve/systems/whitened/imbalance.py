@@ -101,8 +101,9 @@ def _scaled(xp: Any, x: Any, y: Any, z: Any, sizes: tuple[Any, Any]) -> tuple[_S
     top = xp.maximum(u, v)  # in floats a power of two
     u, v = (s / xp.where(top > 0, top, xp.ones_like(top)) for s in (u, v))
     u, v = u[..., None, None], v[..., None, None]
-    xu, yt, zv = x * u, xp.matrix_transpose(y), z * v
-    pjp = (yt * v) @ y - xu @ x, zv @ y - y @ xu, zv @ z - (y * u) @ yt
+    xt, yt, zt = (xp.matrix_transpose(a) for a in (x, y, z))
+    # NumPy makes a^T a at half the cost; Gram matrices are symmetric
+    pjp = (yt @ y) * v - (xt @ x) * u, (z @ y) * v - (y @ x) * u, (zt @ z) * v - (y @ yt) * u
     unit = xp.maximum(a, b)
     share = tuple((s / xp.where(unit > 0, unit, xp.ones_like(unit))) ** 2 for s in (a, b))
     weights = fine_a**4, (fine_a * fine_b) ** 2, fine_b**4

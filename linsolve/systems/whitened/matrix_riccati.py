@@ -16,9 +16,10 @@ from linsolve.systems.whitened.factorizations import RELIABLE
 from linsolve.systems.whitened.flow_map import flow_map
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance
 from linsolve.systems.whitened.riccati_traced import traced_riccati
-from linsolve.systems.whitened.start_frame import Frame, Modes, eigenbasis, start_frame
+from linsolve.systems.whitened.start_frame import Frame, Modes, eigenbasis, square_root, start_frame
+from linsolve.systems.whitened.starts import TOLERANCE
 
-__all__ = ["known_imbalance", "matrix_riccati", "moved"]
+__all__ = ["known_start", "matrix_riccati", "moved"]
 
 # size from which BLAS uses several threads for one small product, which is slower by an order of magnitude
 THREADED = 32
@@ -26,6 +27,8 @@ THREADED = 32
 LATE, SLOW = 1e290, 1e-18
 # most digits of the formula in high precision, a few seconds; cancellation costs 0.87 digits per time constant
 MOST_DIGITS = 50_000
+# inputs and outputs of one network from which its target and its initial state are prepared on two threads
+LARGE = 128
 # number of initial states that are prepared together; parts are shared among threads
 PART = 125
 
@@ -140,11 +143,11 @@ def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
     if xp is not np or members <= PART:
 
         def found() -> Frame:
-            modes = memory.recall("modes", lambda: Modes.of(xp, target), target)
-            kind = known_imbalance(xp, memory, *start[:3])
+            kind, root = known_start(xp, memory, target, *start[:3])
+            modes = _modes(xp, memory, target)
             total = xp.asarray(xp.broadcast_to(kind.total, batch))
             basis = memory.recall("eigenbasis", lambda: eigenbasis(xp, modes, total), target, total)
-            return start_frame(xp, target, *start, modes=modes, kind=kind, basis=basis)
+            return start_frame(xp, target, *start, modes=modes, kind=kind, basis=basis, root=root)
 
         return memory.recall("frame", found, target, *start)
     flat = [np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(members, *a.shape[-2:]) for a in (target, *start)]
@@ -161,9 +164,33 @@ def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
     return Frame(*(whole(name) for name in Frame._fields))
 
 
-def known_imbalance(xp: Any, memory: Memory, *start: Any) -> Imbalance:
-    """Return the imbalance of an initial state, computed once."""
-    return memory.recall("imbalance", lambda: imbalance(xp, *start), *start)
+def known_start(
+    xp: Any, memory: Memory, target: Any, product: Any, gram_in: Any, gram_out: Any
+) -> tuple[Imbalance, Any]:
+    """Return the imbalance of an initial state, computed once, and for one large network also its square root.
+
+    Meanwhile another thread computes the modes of a new target of this network. A root is computed for states in the
+    solvable class only, and is otherwise None.
+    """
+    n = sum(product.shape[-2:])
+    large = xp is np and n >= LARGE and all(a.ndim == 2 for a in (target, product, gram_in, gram_out))
+
+    def found() -> tuple[Imbalance, Any]:
+        kind = imbalance(xp, product, gram_in, gram_out)
+        solvable = large and kind.distance <= TOLERANCE
+        return kind, square_root(xp, product, gram_in, gram_out, kind) if solvable else None
+
+    def answer() -> tuple[Imbalance, Any]:
+        return memory.recall("start", found, product, gram_in, gram_out)
+
+    with _one_thread(xp, n):
+        if large and not memory.knows("modes", target):
+            return shared(lambda part: part(), (lambda: _modes(xp, memory, target), answer))[1]
+        return answer()
+
+
+def _modes(xp: Any, memory: Memory, target: Any) -> Modes:
+    return memory.recall("modes", lambda: Modes.of(xp, target), target)
 
 
 def moved(xp: Any, t: Any, frame: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:

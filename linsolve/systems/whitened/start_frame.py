@@ -11,7 +11,7 @@ from linsolve.arithmetic import precision
 from linsolve.systems.whitened.factorizations import RELIABLE, echelon, factored, flipped, inverted, stacked
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance, largest
 
-__all__ = ["Frame", "Modes", "eigenbasis", "start_frame"]
+__all__ = ["Frame", "Modes", "eigenbasis", "square_root", "start_frame"]
 
 
 # imbalance, in units of the largest squares of the weights, from which no mode of the initial state is lost
@@ -90,39 +90,47 @@ def start_frame(
     modes: Modes | None = None,
     kind: Imbalance | None = None,
     basis: tuple[Any, Any, Any] | None = None,
+    root: Any = None,
 ) -> Frame:
     """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the square root of the initial state in it.
 
-    The modes of the target, the imbalance of the initial state and the `eigenbasis` are computed unless given. A given
-    `layer_root`, the square root ``(W1^T; W2)`` of NumPy weights, is used where the imbalance is small: there the state
-    has lost small modes. Otherwise all modes have the size of the imbalance, and the root is made of the state.
+    The modes of the target, the imbalance and the `square_root` of the initial state, and the `eigenbasis` are computed
+    unless given. A given `layer_root`, the square root ``(W1^T; W2)`` of NumPy weights, is used where the imbalance is
+    small: there the state has lost small modes. Otherwise all modes have the size of the imbalance, and the root is
+    made of the state.
     """
     shape = tuple(product.shape[-2:])
     given = (target, product, gram_in, gram_out)
     batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in given))
     modes = modes or Modes.of(xp, target)
     kind = kind or imbalance(xp, product, gram_in, gram_out)
-    product, gram_in, gram_out = (xp.broadcast_to(a, batch + tuple(a.shape[-2:])) for a in given[1:])
-    kind = Imbalance(*(xp.broadcast_to(a, batch) for a in kind))
-    noise = 16 * sum(shape) * precision(xp) + 8 * kind.distance
-    if layer_root is None:
-        root = _root(xp, product, gram_in, gram_out, kind, noise)
-    else:
+    if any(tuple(a.shape[:-2]) != batch for a in given[1:]):
+        product, gram_in, gram_out = (xp.broadcast_to(a, batch + tuple(a.shape[-2:])) for a in given[1:])
+        kind = Imbalance(*(xp.broadcast_to(a, batch) for a in kind))
+    if layer_root is not None:
         root = np.broadcast_to(layer_root, (*batch, *layer_root.shape[-2:]))
         small = GRADED * (largest(xp, gram_in) + largest(xp, gram_out))
         graded = (kind.spread == 0) & ((kind.total == 0) | (np.abs(kind.total) < small))
         if not graded.all():
-            root = _chosen(graded, root, _root(xp, product, gram_in, gram_out, kind, noise))
+            root = _chosen(graded, root, square_root(xp, product, gram_in, gram_out, kind))
+    elif root is None:
+        root = square_root(xp, product, gram_in, gram_out, kind)
     vectors, rate, slow = basis or eigenbasis(xp, modes, kind.total)
     q = _in_eigenbasis(xp, modes, kind.total, root)
-    q, root = echelon(xp, q, root, min(shape), noise)
+    q, root = echelon(xp, q, root, min(shape), _noise(xp, shape, kind))
     apart = kind.spread > 0
     lead = xp.where(apart, 0 * kind.total, xp.abs(kind.total) / 2)
     return Frame(vectors, rate, q, root, kind.spread, lead, xp.where(apart[..., None], rate, slow))
 
 
-def _root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalance, noise: Any) -> Any:
+def _noise(xp: Any, shape: tuple[int, ...], kind: Imbalance) -> Any:
+    """Return the relative size below which entries of a root count as zero, for a product of this shape."""
+    return 16 * sum(shape) * precision(xp) + 8 * kind.distance
+
+
+def square_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalance) -> Any:
     """Return a square root of the initial state from product and Gram matrices; unused columns, first, are zero."""
+    noise = _noise(xp, tuple(product.shape[-2:]), kind)
     two = arithmetic.to_numpy(kind.spread) > 0
     if two.all():
         return _full_root(xp, product, kind)

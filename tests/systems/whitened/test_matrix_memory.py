@@ -10,6 +10,7 @@ from riccati_starts import random
 
 import linsolve as ls
 from linsolve import WhitenedTwoLayer, arithmetic
+from linsolve.numerics import threads
 from linsolve.numerics.cache import KEPT, Memory
 from linsolve.systems.whitened import buffers, factorizations
 from linsolve.systems.whitened import matrix_riccati as matrix
@@ -52,6 +53,36 @@ def test_a_question_asks_for_each_thing_once(counted):
     found = flow(TIMES, other).state
     assert counted == {"modes": 1, "imbalance": 2, "frame": 2}
     same(found, WhitenedTwoLayer(target)(TIMES, other).state)
+
+
+@pytest.mark.parametrize("imbalance", [0.0, 0.3])
+def test_large_networks_are_prepared_on_two_threads_with_the_same_bits(imbalance, counted, monkeypatch):
+    target, start = random((70, 66, 66), imbalance, seed=5)
+    first = WhitenedTwoLayer(target)(TIMES, start).state
+    assert counted == {"modes": 1, "imbalance": 1, "frame": 1}
+    other = random((70, 66, 66), imbalance, seed=6)[1]
+    monkeypatch.setattr(threads, "workers", lambda: 1)
+    flow = WhitenedTwoLayer(target)
+    flow(TIMES, other)
+    same(flow(TIMES, start).state, first)
+    assert counted == {"modes": 2, "imbalance": 3, "frame": 3}
+    monkeypatch.setattr(matrix, "LARGE", 1000)
+    same(WhitenedTwoLayer(target)(TIMES, start).state, first)
+    unbalanced = WhitenedTwoLayer.of(*(v + 0.01 for v in WhitenedTwoLayer.init(70, 66, 66, scale=0.3, rng=7)))
+    for size in (1000, 128):
+        monkeypatch.setattr(matrix, "LARGE", size)
+        with pytest.raises(ls.NotExact, match="distance of the imbalance"):
+            WhitenedTwoLayer(target)(TIMES, unbalanced)
+
+
+def test_a_root_that_is_not_of_this_start_is_noticed(monkeypatch):
+    target, start = random((70, 66, 66), seed=5)
+    other = random((70, 66, 66), seed=6)[1]
+    right = WhitenedTwoLayer(target)(TIMES[1:3], start).state
+    of = matrix.square_root
+    monkeypatch.setattr(matrix, "square_root", lambda xp, *given: of(xp, *other, given[-1]))
+    wrong = WhitenedTwoLayer(target)(TIMES[1:3], start).state
+    assert all(np.abs(a - b).max() > 1e-3 * np.abs(a).max() for a, b in zip(right, wrong, strict=True))
 
 
 def test_what_was_changed_in_place_is_another_start():
