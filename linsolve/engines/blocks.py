@@ -17,6 +17,7 @@ from linsolve.engines.branches import Stage, stages
 from linsolve.engines.constants import UFUNCS, early_values
 from linsolve.engines.plan import Grid, Plan, Tile, buffers, plan_of, share_of, tiles
 from linsolve.engines.program import BOOLEAN, Program
+from linsolve.numerics.threads import workers
 
 __all__ = ["Blocks"]
 
@@ -24,9 +25,11 @@ __all__ = ["Blocks"]
 MEMBERS = OUTPUTS = 65_536
 _BRANCHED = 2  # times as many outputs with branches, which NumPy evaluates for few of them in each block
 _MANY, _FEW_MEMBERS = 32, 2048  # members of a tile if more than _MANY values are kept per member
+_AT_ONCE = 4096  # most members whose steps are computed before the tiles
 _MORE_MEMBERS = 16_384  # the same if most work is per member: the calls of NumPy then cost less than their numbers
 _TILES, _TIMES = 8, 4096  # number of tiles at least, times of a tile at most
-_SHARE = 2**23  # least work per thread, in steps x outputs: some milliseconds, because threads wait for the interpreter
+_SHARE = 2**22  # least work per thread, in steps x outputs: a millisecond
+_APART = 50_000  # least numbers in an operation of one of several threads: they wait for the interpreter after each
 _WORTH = 60  # least cost of a branch that is evaluated only where it is taken, in additions
 _PICK = 3  # cost of picking a number from an array, in operations on a number
 _IDLE, _SHAPES = 2**25, 16  # bytes of buffers kept for the next call, and number of block shapes with cached views
@@ -51,13 +54,27 @@ class Blocks:
         self.members = _FEW_MEMBERS if len(self.plan.kept) > _MANY else MEMBERS
         if len(self.plan.member) > grid.shape[0] * len(self.plan.full):
             self.members = max(self.members, _MORE_MEMBERS)
+        self.kept = self._kept() if grid.shape[1] * grid.shape[2] <= _AT_ONCE else {}
+
+    def _kept(self) -> dict[int, np.ndarray]:
+        """Return the values of all members that other steps need: threads share calls on few numbers badly."""
+        (whole,) = tiles((1, *self.grid.shape[1:]), _AT_ONCE)
+        bench = _taken(self.plan, _AT_ONCE)
+        try:
+            bench.prepare(whole, self.grid, self.early, {})
+            return {k: bench.values[k].copy() for k in self.plan.kept}
+        finally:
+            _given_back(bench)
 
     def tiles(self) -> list[Tile]:
         """Return a division into tiles, at least one per thread if a tile has enough work."""
         times, rows, columns = self.grid.shape
-        parts = max(1, _TILES * _TIMES // times)  # of the members; NumPy is slow on few of them at many times
-        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // min(parts, _TILES))
-        return list(tiles(self.grid.shape, min(self.members, members), _TIMES))
+        most = min(_TILES, max(1, _TILES * _TIMES // times))  # of the members; NumPy is slow on few at many times
+        least = max(share_of(self.plan, self.grid, _SHARE), _APART // times)
+        parts = max(1, min(most, rows * columns // least))
+        if parts > workers():
+            parts -= parts % workers()
+        return list(tiles(self.grid.shape, min(self.members, -(-rows * columns // parts)), _TIMES))
 
     def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> bool:
         """Write the outputs in a tile into arrays of its shape, by name; return whether all of them are finite."""
@@ -65,7 +82,7 @@ class Blocks:
         high, wide = tile.shape[1:]
         bench = _taken(self.plan, high * wide)
         try:
-            bench.prepare(tile, self.grid, self.early)
+            bench.prepare(tile, self.grid, self.early, self.kept)
             block = max(1, bench.outputs // (high * wide))
             for k in range(tile.t0, tile.t1, block):
                 part = tile._replace(t0=k, t1=min(k + block, tile.t1))
@@ -142,14 +159,18 @@ class _Bench:
         if len(self.calls) > _SHAPES:
             self.calls.clear()
 
-    def prepare(self, tile: Tile, grid: Grid, early: dict[int, Any]) -> None:
-        """Compute the steps that depend only on the members of a tile."""
+    def prepare(self, tile: Tile, grid: Grid, early: dict[int, Any], kept: dict[int, np.ndarray]) -> None:
+        """Compute the steps that depend only on the members of a tile, unless `kept` has those of all members."""
         self.inputs = grid.given
         for k, v in early.items():
             self.values[k] = v
             if self.plan.axes[k]:
                 self.timed[k] = v
-        self._run(self._calls(tile._replace(t0=0, t1=1), self.plan.member, False), tile)
+        if kept:
+            for k, v in kept.items():
+                self.values[k] = tile.of(v) if v.ndim else v  # a uniform choice of a constant is one number
+        else:
+            self._run(self._calls(tile._replace(t0=0, t1=1), self.plan.member, False), tile)
 
     def run(self, block: Tile, outputs: dict[str, np.ndarray]) -> bool:
         """Compute a block of a prepared tile; return whether all outputs and their sum are finite."""

@@ -28,13 +28,14 @@ from linsolve.core.query import (
 from linsolve.engines.blocks import Blocks
 from linsolve.engines.plan import Grid, checked_threads, grid_of, run_tiles
 from linsolve.engines.program import Program, elementwise, limits_of, program_of
-from linsolve.engines.specialize import specialized
+from linsolve.engines.specialize import Ranges, range_of, ranges, specialized, without
 
 __all__ = [
     "ENGINES",
     "computed",
     "evaluate",
     "follow",
+    "inputs_of",
     "observables",
     "observed",
     "prepared",
@@ -50,7 +51,13 @@ ENOUGH = 2**16  # smallest number of outputs for which blocks are faster despite
 LARGE, SMALL = 2.0**200, 2.0**-200  # inputs beyond these bounds may overflow or underflow in products
 PIECE = 2**16  # values per evaluation of the plain formula
 _known: Any = lru_cache(maxsize=64)(program_of)
-_limits: Any = lru_cache(maxsize=64)(limits_of)
+
+
+def _needed_limits(flow: type, forward: bool) -> Program:
+    return without(limits_of(flow, forward), frozenset())
+
+
+_limits: Any = lru_cache(maxsize=64)(_needed_limits)
 
 
 def evaluate(
@@ -199,15 +206,24 @@ def traceable(flow: type, names: tuple[str, ...] | None) -> bool:
     return True
 
 
-def prepared(problem: Problem, engine: str, names: tuple[str, ...] | None) -> Any:
-    """Return an engine with the program of a checked query; raise for starts and times without a solution."""
-    _refuse(problem)
+def prepared(problem: Problem, engine: str, names: tuple[str, ...] | None, inputs: Ranges | None = None) -> Any:
+    """Return an engine with the program of a checked query; raise for starts and times without a solution.
+
+    The `inputs_of` the problem are computed unless given.
+    """
+    grid, inputs = _grid(problem), inputs or inputs_of(problem)
+    _refuse(problem, grid, inputs)
     with _quiet():
-        return _made(engine, _known(type(problem.flow), names), _grid(problem))
+        return _made(engine, _known(type(problem.flow), names), grid, inputs)
 
 
-def _made(engine: str, program: Program, grid: Grid) -> Any:
-    program = specialized(program, grid, compiled=engine == "compiled")
+def inputs_of(problem: Problem) -> Ranges:
+    """Return the range of each input, by name."""
+    return {name: range_of(v) for name, v in {**_members_of(problem), "t": problem.t}.items()}
+
+
+def _made(engine: str, program: Program, grid: Grid, inputs: Ranges | None = None) -> Any:
+    program = specialized(program, grid, engine == "compiled", inputs)
     if engine == "blocks":
         return Blocks(program, grid)
     from linsolve.engines.compiled import Compiled
@@ -221,16 +237,22 @@ def _quiet() -> Any:
 
 
 def _grid(problem: Problem) -> Grid:
+    return grid_of(problem.t, _members_of(problem), problem.batch)
+
+
+def _members_of(problem: Problem) -> dict[str, np.ndarray]:
+    """Return the inputs that may vary between members, by name."""
     start = {f"start.{name}": value for name, value in zip(problem.z0._fields, problem.z0, strict=True)}
-    return grid_of(problem.t, {**problem.flow.parameters(), **start}, problem.batch)
+    return {**problem.flow.parameters(), **start}
 
 
-def _refuse(problem: Problem) -> None:
-    """Raise for inexact starts and times outside the lifetime, checked in blocks and then by the plain formula."""
-    grid = _grid(problem)
-    once = grid._replace(shape=(1, *grid.shape[1:]))
+def _refuse(problem: Problem, grid: Grid, inputs: Ranges) -> None:
+    """Raise for inexact starts and times outside the lifetime: by ranges, then in blocks, then by the plain formula."""
+    program = _limits(type(problem.flow), inputs["t"].low >= 0)
+    if _holds(program, inputs, problem.flow.tolerance):
+        return
     with _quiet():
-        found = _extremes(Blocks(_limits(type(problem.flow), bool(problem.t.min() >= 0)), once))
+        found = _extremes(Blocks(program, grid._replace(shape=(1, *grid.shape[1:]))))
     ends = found.pop("low", -np.inf), found.pop("high")
     try:
         refuse_inexact(problem, found)
@@ -238,6 +260,16 @@ def _refuse(problem: Problem) -> None:
     except ValueError:
         refuse_inexact(problem)
         refuse_outside_lifetime(problem)
+
+
+def _holds(program: Program, inputs: Ranges, tolerance: float) -> bool:
+    """Return whether the ranges of inputs show that all conditions hold, and all times are within the lifetime."""
+    found: list[Any] = ranges(program, inputs)
+    of, t = {name: found[k] for name, k in program.outputs.items()}, inputs["t"]
+    high, low = of.pop("high"), of.pop("low", None)
+    lived = not t.nan and not high.nan and (high.low == np.inf or t.high < high.low)
+    begun = low is None or (not low.nan and t.low > low.high)
+    return lived and begun and all(not v.nan and v.high <= tolerance for v in of.values())
 
 
 def _extremes(blocks: Blocks) -> dict[str, float]:
@@ -258,8 +290,9 @@ def computed(
     problem: Problem, engine: str, names: tuple[str, ...] | None, out: Mapping[str, np.ndarray], threads: int | None
 ) -> dict[str, Any]:
     """Return the outputs of a checked query by name, in the arrays of `out` or new ones."""
-    found, finite = _run(prepared(problem, engine, names), problem, out, threads)
-    reevaluate_extremes(problem, found, finite)
+    inputs = inputs_of(problem)
+    found, finite = _run(prepared(problem, engine, names, inputs), problem, out, threads)
+    reevaluate_extremes(problem, inputs, found, finite)
     return found
 
 
@@ -294,14 +327,14 @@ def _run(
     return found, all(finite)
 
 
-def reevaluate_extremes(problem: Problem, found: dict[str, np.ndarray], finite: bool) -> None:
+def reevaluate_extremes(problem: Problem, inputs: Ranges, found: dict[str, np.ndarray], finite: bool) -> None:
     """Evaluate members with extreme inputs or nonfinite outputs by the plain formula, which raises `OverflowError`.
 
     Only the plain formula detects an intermediate overflow, so all engines raise for the same members.
     """
     suspects = np.zeros(problem.batch, dtype=bool)
-    for v in (*problem.flow.parameters().values(), *problem.z0):
-        low, high = v.min(), v.max()
+    for name, v in _members_of(problem).items():
+        low, high, _ = inputs[name]
         if (low <= SMALL and high >= -SMALL) or max(high, -low) > LARGE:
             size = np.abs(v)
             suspects |= ((size > LARGE) & (size < np.inf)) | ((size < SMALL) & (size > 0))

@@ -22,7 +22,8 @@ from linsolve.engines.uniform import uniform_conditions
 from linsolve.numerics.threads import forkable_lock
 
 __all__ = [
-    "BELOW_ZERO", "MODERATE", "ORDERED", "facts", "range_of", "ranges", "rounded", "specialized", "variant", "without",
+    "BELOW_ZERO", "MODERATE", "ORDERED", "Ranges", "facts", "range_of", "ranges", "rounded", "specialized", "variant",
+    "without",
 ]  # fmt: skip
 
 ENOUGH, SHARE = 2**13, 8  # least number of outputs, and of outputs per step, for which the input ranges are computed
@@ -38,6 +39,7 @@ _MOST = sys.float_info.max
 _PIECE = 2**15  # numbers per piece, read twice while in the cache
 
 Fact = tuple[int, Any]
+Ranges = Mapping[str, Range]
 
 
 class Argument(NamedTuple):
@@ -50,7 +52,7 @@ _variants: dict[Program, dict[frozenset[Fact], Program]] = {}
 _choosing = forkable_lock()
 
 
-def specialized(program: Program, grid: Grid, compiled: bool = False) -> Program:
+def specialized(program: Program, grid: Grid, compiled: bool = False, inputs: Ranges | None = None) -> Program:
     """Return a program with bitwise identical values for all members and times of a grid.
 
     Parameters
@@ -59,11 +61,13 @@ def specialized(program: Program, grid: Grid, compiled: bool = False) -> Program
     grid : Grid
     compiled : bool
         Whether each variant is compiled, which pays only for larger grids.
+    inputs : mapping of str to Range, optional
+        Ranges of the inputs, if known.
     """
     size = grid.shape[0] * grid.shape[1] * grid.shape[2]
     if size < (ENOUGH_TO_COMPILE if compiled else ENOUGH) or size < SHARE * len(program.steps):
         return program
-    inputs = {name: range_of(grid.given[name]) for name in program.inputs}
+    inputs = {name: inputs[name] if inputs else range_of(grid.given[name]) for name in program.inputs}
     if size < EXACT:
         inputs = {name: rounded(r) for name, r in inputs.items()}
     program = variant(program, inputs)
@@ -72,7 +76,7 @@ def specialized(program: Program, grid: Grid, compiled: bool = False) -> Program
     return _among_variants(program, uniform_conditions(program, grid))
 
 
-def variant(program: Program, inputs: dict[str, Range]) -> Program:
+def variant(program: Program, inputs: Ranges) -> Program:
     """Return a program with bitwise identical values for all inputs in the given ranges.
 
     At most `VARIANTS` are created per program; afterwards the most specialized valid variant is used.
@@ -92,7 +96,7 @@ def _among_variants(program: Program, found: frozenset[Fact]) -> Program:
         return program if most is None else made[most]
 
 
-def facts(program: Program, inputs: dict[str, Range]) -> frozenset[Fact]:
+def facts(program: Program, inputs: Ranges) -> frozenset[Fact]:
     """Return the known facts about the steps of a program for all members and times, for `without`."""
     zeros = tuple(math.copysign(1, end) for r in inputs.values() for end in (r.low, r.high))
     return _facts(program, tuple(inputs.items()), zeros)
@@ -264,7 +268,7 @@ def _rounded_up(x: float) -> float:
     return math.ldexp(-0.5, exponent) if x < 0 else math.ldexp(1.0, exponent) if exponent <= 1023 else _MOST
 
 
-def ranges(program: Program, inputs: Mapping[str, Range]) -> list[Range | Truth]:
+def ranges(program: Program, inputs: Ranges) -> list[Range | Truth]:
     """Return the value range of each step, given those of the inputs."""
     found: list[Any] = []
     for of, args in _recipe(program):

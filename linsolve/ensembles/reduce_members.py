@@ -12,7 +12,7 @@ import numpy as np
 from linsolve.core.arguments import unknown_name
 from linsolve.core.flow import Flow
 from linsolve.core.query import heard, pose, refuse_overflow
-from linsolve.engines.evaluate import prepared, reevaluate_extremes, shape_of
+from linsolve.engines.evaluate import inputs_of, prepared, reevaluate_extremes, shape_of
 from linsolve.engines.plan import Tile, run_tiles, tiles
 from linsolve.ensembles.gatherer import OnePass
 from linsolve.ensembles.reductions import gatherers, requested
@@ -87,8 +87,9 @@ def reduce(
             "reduce: batch = () must have several members (of the statistics); give a batch of parameters or starts"
         )
     with heard(problem):
-        made = prepared(problem, engine, wanted)
-        reevaluate_extremes(problem, {}, True)
+        inputs = inputs_of(problem)
+        made = prepared(problem, engine, wanted, inputs)
+        reevaluate_extremes(problem, inputs, {}, True)
         count, rows, columns = made.grid.shape
         kept = {
             name: [_MeanOnly()] if asked == ("mean",) else gatherers(asked, rows * columns, count) for name in wanted
