@@ -14,6 +14,7 @@ from linsolve.engines.plan import COLUMN, ROW, TIME, buffers, grid_of, plan_of
 from linsolve.engines.program import Tracer, program_of
 from linsolve.ensembles import Histogram
 from linsolve.ensembles.reduce_members import reduce
+from linsolve.systems.two_layer import order_sums
 from linsolve.systems.two_layer.order_sums import order_parameters
 
 SHAPES = {  # times, parameters, start
@@ -154,6 +155,7 @@ def test_starts_and_times_without_an_answer_are_refused_as_ever():
         with pytest.raises(ValueError, match="must be later than") as caught:
             ls.BalancedMode(s=1.0)([-1.0, 0.0, 1.0, 2.0], start, engine=engine)
         assert "-0.20273" in str(caught.value)
+        assert np.isfinite(ls.BalancedMode(s=1.0)([-0.2, 0.0, 1.0, 2.0], start, engine=engine)["a"]).all()
 
 
 def test_settings_of_numpy_reach_every_thread():
@@ -292,6 +294,24 @@ def test_order_parameters_of_equal_rates_are_right_at_every_magnitude(rate):
         found, expected, (expected.P, expected.Q, np.sqrt(expected.P) * np.sqrt(expected.Q)), strict=True
     ):
         assert (np.abs(a - b) <= 2 * (300 + 1 + 8) * 2.0**-53 * size).all()
+
+
+@pytest.mark.parametrize(("apart", "right"), [(order_sums._APART, True), (1.0, False)])
+def test_order_parameters_of_nearly_parallel_layers_do_not_cancel(apart, right, monkeypatch):
+    """Sums of the layers serve apart layers only; for all they would cancel, and be wrong."""
+    monkeypatch.setattr(order_sums, "_APART", apart)
+    w = np.random.default_rng(12).standard_normal((6, 512))
+    u = np.random.default_rng(13).standard_normal((6, 512))
+    u[1:5] = w[1:5] * [[1 + 1e-9], [-1.0], [-1 - 1e-7], [1.0]] + 1e-8 * u[1:5] * [[0], [0], [1], [1]]
+    flow = ls.TwoLayer(y=0.4, eta_u=0.7, eta_w=0.7, x=[3.0])
+    z0 = flow.State(u, w[..., None])
+    expected, found = ls.TwoLayerOrder.of(flow, z0)[1], order_parameters(flow, z0, threads=2)[1]
+    # p and q are rounded once, by one part in 2^53 of each weight
+    rounding = 2.0**-53 * np.sqrt(np.maximum(expected.P, expected.Q))
+    lengths = [np.sqrt(v) for v in (expected.P, expected.Q)]
+    bounds = [3 * (512 + 9) * 2.0**-53 * v**2 + 4 * rounding * (v + rounding) for v in lengths]
+    close = [np.abs(a - b) <= bound for a, b, bound in zip(found[:2], expected[:2], bounds, strict=True)]
+    assert np.all(close) == right
 
 
 @pytest.mark.parametrize("engine", ["blocks", "compiled"])

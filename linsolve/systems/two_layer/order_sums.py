@@ -17,6 +17,8 @@ __all__ = ["order_parameters"]
 
 _NUMBERS = {"blocks": 2**17, "compiled": 2**18}  # hidden units per block, to fit into the cache
 _SHARE = {"blocks": 2**19, "compiled": 2**19}  # hidden units above which one more thread is worthwhile
+_CACHED = 2**16  # hidden units of two layers that fit into the cache of one processor
+_APART, _WIDE = 0.25, 256  # largest cosine of layers, and least width, for sums that may cancel, without p and q
 _FAR = 2.0**900  # squares above it, or below its inverse, may have lost digits; 2^60 is a margin for the learning rates
 
 
@@ -42,7 +44,7 @@ def order_parameters(
     Returns
     -------
     TwoLayerOrder, State
-        The errors of P, Q and R are at most ``2 (n + d0 + 8) 2^-53`` times ``P``, ``Q`` and ``sqrt(P Q)``. Here `n` is
+        The errors of P, Q and R are at most ``3 (n + d0 + 8) 2^-53`` times ``P``, ``Q`` and ``sqrt(P Q)``. Here `n` is
         the width, or ``width/32`` if compiled. Cancellation in ``W x`` and, for few units, in ``p`` or ``q`` adds to it
         (``tests/engines/test_fused.py``, ``test_fused_compiled.py``). `TwoLayerOrder.of` computes in double-double
         arithmetic.
@@ -70,12 +72,14 @@ def order_parameters(
     x = np.broadcast_to(x * np.sqrt(flow.eta_u)[..., None], (*batch, x.shape[-1])).reshape(count, -1)
     scale = np.broadcast_to(np.sqrt(flow.eta_w) / 2, batch).reshape(count)
     found = np.empty((count, 3))
-    high = max(1, _NUMBERS[engine] // width)
-    work = _compiled(u, w, x, scale, found) if engine == "compiled" else _blocks(u, w, x, scale, found, high)
-    if threads is None:
-        threads = max(1, min(workers(), count * width // _SHARE[engine]))
     with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
-        run_tiles(work, list(tiles((1, 1, count), high)), threads)
+        left = np.arange(count) if engine == "compiled" else _by_dots(u, w, x, scale, found)
+        high = max(1, _NUMBERS[engine] // width)
+        work = _compiled(u, w, x, scale, found) if engine == "compiled" else _blocks(u, w, x, scale, found, left, high)
+        if threads is None:
+            threads = max(1, min(workers(), left.size * width // _SHARE[engine]))
+        if left.size:
+            run_tiles(work, list(tiles((1, 1, left.size), high)), threads)
     if not np.isfinite(found).all():
         flow.state(given)
         raise ValueError(f"order_parameters: P, Q, R = {found.max()} overflow (sums over hidden units); scale z down")
@@ -90,39 +94,50 @@ def _shaped(flow: TwoLayer, z: Any) -> Any:
     return flow.state(z)
 
 
-def _blocks(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray, high: int) -> Any:
-    """Return a function that computes the sums of a tile with NumPy, in per-thread buffers."""
-    held, width = threading.local(), u.shape[1]
-    square = scale**2
-    even = x.shape[1] == 1 and bool(((x[:, 0] == scale) & (square < 2.0**60) & (square > 2.0**-60)).all())
+def _by_dots(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Write the sums of networks with equal rates on one number by the sums of their layers; return the other networks.
 
-    def sums(a: np.ndarray, b: np.ndarray, part: Any) -> None:
-        """Write the sums of squares and products of ``b + a`` and ``b - a``."""
-        p, q = held.space[:2, : len(a)]
-        np.subtract(b, a, out=q)
-        np.add(b, a, out=p)
-        for k, pair in enumerate(((p, p), (q, q), (p, q))):
-            found[part, k] = np.vecdot(*pair)
+    ``|b + a|^2 = |a|^2 + |b|^2 + 2 a b``, three reads of the cache and no array. The sums of narrow networks, and of
+    layers that are nearly parallel, would cancel.
+    """
+    count, width = u.shape
+    square = scale**2
+    if x.shape[1] > 1 or width < _WIDE or not ((x[:, 0] == scale) & (square < 2.0**60) & (square > 2.0**-60)).all():
+        return np.arange(count)
+    dots, high = np.empty((3, count)), max(1, _CACHED // width)
+    for k in range(0, count, high):
+        a, b = u[k : k + high], w[k : k + high, :, 0]
+        for pair, out in zip(((a, a), (b, b), (a, b)), dots[:, k : k + high], strict=True):
+            np.vecdot(*pair, out=out)
+    both, apart = dots[0] + dots[1], 2 * dots[2]
+    found[:, 0], found[:, 1], found[:, 2] = (
+        square * (both + apart),
+        square * (both - apart),
+        square * (dots[1] - dots[0]),
+    )
+    return np.flatnonzero(~((np.abs(apart) <= _APART * both) & (both < _FAR) & (both > 1 / _FAR)))
+
+
+def _blocks(
+    u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray, left: np.ndarray, high: int
+) -> Any:
+    """Return a function that computes the sums of some of the networks `left` with NumPy, in per-thread buffers."""
+    held, width = threading.local(), u.shape[1]
 
     def one(tile: Tile) -> None:
         if not hasattr(held, "space"):
             held.space = np.empty((4, high, width))
-        part: Any = slice(tile.c0, tile.c1)
-        if even:  # a common factor is applied to the sums
-            sums(u[part], w[part, :, 0], part)
-            squares = found[part, :2]
-            safe = ((squares < _FAR) & (squares > 1 / _FAR)).all(axis=1)
-            found[part] *= square[part, None]
-            part = tile.c0 + np.flatnonzero(~safe)
-        if not isinstance(part, slice) and not part.size:
-            return
-        a, b = held.space[2:, : len(scale[part])]
+        at = slice(tile.c0, tile.c1) if left.size == len(u) else left[tile.c0 : tile.c1]
+        p, q, a, b = held.space[:, : tile.c1 - tile.c0]
         if x.shape[1] == 1:
-            np.multiply(w[part, :, 0], x[part], out=b)
+            np.multiply(w[at, :, 0], x[at], out=b)
         else:
-            np.matvec(w[part], x[part], out=b)
-        np.multiply(u[part], scale[part, None], out=a)
-        sums(a, b, part)
+            np.matvec(w[at], x[at], out=b)
+        np.multiply(u[at], scale[at, None], out=a)
+        np.subtract(b, a, out=q)
+        np.add(b, a, out=p)
+        for k, pair in enumerate(((p, p), (q, q), (p, q))):
+            found[at, k] = np.vecdot(*pair)
 
     return one
 
