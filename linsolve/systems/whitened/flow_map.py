@@ -163,7 +163,7 @@ def _groups(xp: Any, start: Start, count: int) -> Iterator[tuple[Start, slice, s
     high = max(1, room // wide)
     for j in range(0, members, wide):
         columns = slice(j, min(j + wide, members))
-        part = start.of(columns)
+        part = start if wide == members else start.of(columns)
         for i in range(0, count, GROUP * high):
             yield part, slice(i, min(i + GROUP * high, count)), columns, high
 
@@ -268,9 +268,9 @@ def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
     first = _first(xp, weigh, start)
     level = first + start.log + shift
     size = xp.where(start.size > 0, start.size, xp.ones_like(start.size))
-    less = xp.where(level < 0, level, 0 * level)
-    apart = weigh[..., None, :] - first[..., None]
-    apart = xp.exp(xp.where(apart < 0, apart, 0 * apart) + less[..., None])
+    less = xp.minimum(level, 0 * level)
+    apart = xp.minimum(weigh[..., None, :] - first[..., None], 0 * less[..., None])
+    apart = xp.exp(apart + less[..., None])
     scaled = start.rows / size[..., None] * apart
     return scaled, scaled * xp.exp(lean)[..., None, :], xp.exp(less - level)
 

@@ -56,9 +56,9 @@ class Start(NamedTuple):
 
 def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
     """Return the initial values of the flow map, members along one leading axis."""
-    k, (n, r) = _halved(xp, frame.basis, n_in), frame.q.shape[-2:]
-    begin = xp.argmax(xp.astype(frame.q != 0, xp.int8), axis=-2)
-    size = xp.abs(xp.take_along_axis(frame.q, begin[..., None, :], axis=-2)[..., 0, :])
+    k, (n, r), rows = _halved(xp, frame, n_in), frame.q.shape[-2:], _turned(xp, frame.q)
+    begin = xp.argmax(xp.astype(rows != 0, xp.int8), axis=-1)
+    size = xp.abs(xp.take_along_axis(rows, begin[..., None], axis=-1)[..., 0])
     empty = size == 0
     safe = xp.where(empty, xp.ones_like(size), size)
     log = xp.where(empty, xp.full_like(safe, -1e300), xp.log(safe))
@@ -67,9 +67,9 @@ def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
     begin = xp.where(empty, xp.full_like(begin, n), begin)[..., : r // 2]
     void = min(int(xp.min(begin)), n - k) if arithmetic.to_numpy(begin).size else 0
     pace = xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1)
-    rate, slow, rows = (paired(xp, a, k) for a in (frame.rate, frame.slow, xp.matrix_transpose(frame.q)))
+    rate, slow, rows = (paired(xp, a, k) for a in (frame.rate, frame.slow, rows))
     maps = (_turned(xp, a[..., : n - k]) for a in (frame.basis[..., :n_in, :], frame.basis[..., n_in:, :]))
-    return Start(frame, k, void, pace, rate, slow, _contiguous(xp, rows), first, size, log, *maps)
+    return Start(frame, k, void, pace, rate, slow, rows, first, size, log, *maps)
 
 
 def paired(xp: Any, a: Any, k: int) -> Any:
@@ -80,16 +80,15 @@ def paired(xp: Any, a: Any, k: int) -> Any:
 
 def _turned(xp: Any, a: Any) -> Any:
     """Return the transposed matrices, contiguous in memory."""
-    return _contiguous(xp, xp.matrix_transpose(a))
+    turned = xp.matrix_transpose(a)
+    return np.ascontiguousarray(turned) if xp is np else turned
 
 
-def _contiguous(xp: Any, a: Any) -> Any:
-    return np.ascontiguousarray(a) if xp is np else a
-
-
-def _halved(xp: Any, basis: Any, n_in: int) -> int:
-    n = basis.shape[-1]
+def _halved(xp: Any, frame: Frame, n_in: int) -> int:
+    basis, n = frame.basis, frame.basis.shape[-1]
     k = min(n_in, n - n_in)
+    if not (arithmetic.to_numpy(frame.lead).any() or arithmetic.to_numpy(frame.spread).any()):
+        return k  # balanced: `eigenbasis` gives both vectors of a pair the same entries
     rising, falling = basis[..., :k], basis[..., ::-1][..., :k]
     top = xp.all(rising[..., :n_in, :] == falling[..., :n_in, :])
     return k if bool(top & xp.all(rising[..., n_in:, :] == -falling[..., n_in:, :])) else 0

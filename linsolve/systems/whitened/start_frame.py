@@ -89,7 +89,7 @@ def start_frame(
     *,
     modes: Modes | None = None,
     kind: Imbalance | None = None,
-    basis: tuple[Any, Any, Any] | None = None,
+    basis: Basis | None = None,
     root: Any = None,
 ) -> Frame:
     """Return the eigenbasis of ``F~ = [[-total/2, S^T], [S, total/2]]`` and the square root of the initial state in it.
@@ -115,12 +115,13 @@ def start_frame(
             root = _chosen(graded, root, square_root(xp, product, gram_in, gram_out, kind))
     elif root is None:
         root = square_root(xp, product, gram_in, gram_out, kind)
-    vectors, rate, slow = basis or eigenbasis(xp, modes, kind.total)
-    q = _in_eigenbasis(xp, modes, kind.total, root)
+    basis = basis or eigenbasis(xp, modes, kind.total)
+    q = _in_eigenbasis(xp, modes, basis, root)
     q, root = echelon(xp, q, root, min(shape), _noise(xp, shape, kind))
     apart = kind.spread > 0
     lead = xp.where(apart, 0 * kind.total, xp.abs(kind.total) / 2)
-    return Frame(vectors, rate, q, root, kind.spread, lead, xp.where(apart[..., None], rate, slow))
+    slow = xp.where(apart[..., None], basis.rate, basis.slow)
+    return Frame(basis.vectors, basis.rate, q, root, kind.spread, lead, slow)
 
 
 def _noise(xp: Any, shape: tuple[int, ...], kind: Imbalance) -> Any:
@@ -152,15 +153,35 @@ def _chosen(mask: np.ndarray, root: np.ndarray, other: np.ndarray) -> np.ndarray
     return np.where(mask[..., None, None], root, other)
 
 
-def eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any, Any]:
-    """Return eigenvectors and eigenvalues of ``F~``, by decreasing eigenvalue, and these without ``+-|total|/2``.
+class Basis(NamedTuple):
+    """Eigenvectors and eigenvalues of ``F~``, by decreasing eigenvalue.
+
+    Parameters
+    ----------
+    vectors : array, shape batch + (n, n)
+    rate, slow : array, shape batch + (n,)
+        As in `Frame`.
+    cin, cout : array, shape batch + (k,)
+        Weights of the pairs, as in `Modes.weighed`.
+    """
+
+    vectors: Any
+    rate: Any
+    slow: Any
+    cin: Any
+    cout: Any
+
+
+def eigenbasis(xp: Any, modes: Modes, total: Any) -> Basis:
+    """Return the basis of ``F~``.
 
     Input directions without a singular value have the eigenvalue ``-total/2``, such output directions ``total/2``.
     """
-    cin, cout, rate = modes.weighed(xp, total)
+    weights = *_, rate = modes.weighed(xp, total)
     batch, k, half = tuple(rate.shape[:-1]), rate.shape[-1], total[..., None] / 2
     rows_in, rows_out = modes.v.shape[-1], modes.u.shape[-1]
-    cin, cout, v_k, u_k = cin[..., None, :], cout[..., None, :], modes.v[..., :, :k], modes.u[..., :, :k]
+    cin, cout = (weight[..., None, :] for weight in weights[:2])
+    v_k, u_k = modes.v[..., :, :k], modes.u[..., :, :k]
     alone = max(rows_in, rows_out) - k
     top, bottom, rates, values = [v_k * cin], [u_k * cout], [rate], [modes.s + 0 * rate]
     if alone:
@@ -180,14 +201,13 @@ def eigenbasis(xp: Any, modes: Modes, total: Any) -> tuple[Any, Any, Any]:
     height = xp.abs(value)
     beyond = xp.hypot(height, half) + xp.abs(half)
     slow = height * (value / xp.where(beyond > 0, beyond, xp.ones_like(beyond)))
-    return basis, rate, slow
+    return Basis(basis, rate, slow, *weights[:2])
 
 
-def _in_eigenbasis(xp: Any, modes: Modes, total: Any, root: Any) -> Any:
-    """Return ``basis^T root`` at half the cost of the product, from the two halves of each basis vector."""
-    rows_in = modes.v.shape[-1]
-    cin, cout, rate = modes.weighed(xp, total)
-    cin, cout, k = cin[..., None], cout[..., None], rate.shape[-1]
+def _in_eigenbasis(xp: Any, modes: Modes, basis: Basis, root: Any) -> Any:
+    """Return ``vectors^T root`` at half the cost of the product, from the two halves of each basis vector."""
+    rows_in, k = modes.v.shape[-1], modes.s.shape[-1]
+    cin, cout = basis.cin[..., None], basis.cout[..., None]
     a = xp.matrix_transpose(modes.v) @ root[..., :rows_in, :]
     b = xp.matrix_transpose(modes.u) @ root[..., rows_in:, :]
     a_k, b_k = a[..., :k, :], b[..., :k, :]
