@@ -69,12 +69,10 @@ class Blocks:
     def tiles(self) -> list[Tile]:
         """Return a division into tiles, at least one per thread if a tile has enough work."""
         times, rows, columns = self.grid.shape
-        most = min(_TILES, max(1, _TILES * _TIMES // times))  # of the members; NumPy is slow on few at many times
-        least = max(share_of(self.plan, self.grid, _SHARE), _APART // times)
-        parts = max(1, min(most, rows * columns // least))
-        if parts > workers():
-            parts -= parts % workers()
-        return list(tiles(self.grid.shape, min(self.members, -(-rows * columns // parts)), _TIMES))
+        parts = max(1, _TILES * _TIMES // times)  # of the members; NumPy is slow on few of them at many times
+        least = max(_APART // times, -(-rows * columns // min(parts, _TILES)))
+        members = share_of(self.plan, self.grid, _SHARE, least, workers())
+        return list(tiles(self.grid.shape, min(self.members, members), _TIMES))
 
     def __call__(self, tile: Tile, outputs: dict[str, np.ndarray]) -> bool:
         """Write the outputs in a tile into arrays of its shape, by name; return whether all of them are finite."""

@@ -28,7 +28,7 @@ _LINE, _LARGE = 64, 2**25  # bytes of a cache line, and of arrays too large to s
 _TIMES = 32  # least number of times for which the lanes of a vector are times of one member
 _TILES = 8  # number of tiles for each thread
 _LONG = 2**15  # largest number of members of a tile
-_SHARE = 2**23  # least work per thread, in steps x outputs: a millisecond
+_SHARE = 2**22  # least work per thread, in steps x outputs: a quarter of a millisecond
 _made: dict[tuple, Machine] = {}
 _making = forkable_lock()
 
@@ -120,7 +120,7 @@ class Compiled:
             return list(tiles(self.grid.shape, _LONG))
         # large tiles, because all threads share the interpreter
         wanted = most or _TILES * workers()
-        members = max(share_of(self.plan, self.grid, _SHARE), rows * columns // wanted)
+        members = share_of(self.plan, self.grid, _SHARE, rows * columns // wanted, 1 if most else workers())
         members = max(INNER, min(-(-members // LANES) * LANES, _LONG))
         parts = -(-rows * columns // members)
         if most or parts >= wanted:

@@ -203,11 +203,17 @@ def plan_for(program: Program, inputs: tuple[tuple[str, int], ...]) -> Plan:
     return Plan(program, inputs, axes, early, member, full, kept, common)
 
 
-def share_of(plan: Plan, grid: Grid, steps: int) -> int:
-    """Return the members of one of equal parts of a grid, each with at least `steps` computed steps."""
+def share_of(plan: Plan, grid: Grid, steps: int, least: int = 1, threads: int = 1) -> int:
+    """Return the members of one of equal parts of a grid, each with at least `steps` steps and `least` members.
+
+    More parts than threads are a multiple of the threads, which then end together.
+    """
     times, rows, columns = grid.shape
-    least = -(-steps // (times * len(plan.full) + len(plan.member) + 1))
-    return -(-rows * columns // max(1, rows * columns // least))
+    least = max(least, -(-steps // (times * len(plan.full) + len(plan.member) + 1)))
+    parts = max(1, rows * columns // least)
+    if parts > threads:
+        parts -= parts % threads
+    return -(-rows * columns // parts)
 
 
 class Buffers(NamedTuple):

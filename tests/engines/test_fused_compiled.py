@@ -253,6 +253,7 @@ def test_few_members_at_many_times_are_divided_by_times(cls, monkeypatch):
     flow, z0 = drawn(cls, np.random.default_rng(5), (5,), 1)
     t, name = np.linspace(0.0, 4.0, 1001), NAMES[cls][0]
     whole = evaluate(flow, t, z0, name, engine="compiled")[name]
+    monkeypatch.setattr(compiled, "_SHARE", 2**23)
     assert len(prepared(pose(flow, t, z0), "compiled", (name,)).tiles()) == 1
     monkeypatch.setattr(compiled, "_SHARE", 1)
     monkeypatch.setattr(compiled, "workers", lambda: 3)
