@@ -16,13 +16,14 @@ KEPT = 2**20  # largest total size of the arguments of a cached result
 class Memory:
     """The last result of each of several functions, with copies of its arguments.
 
-    Arguments are compared by value, so that in-place changes are detected. Only NumPy arrays are cached: arrays of
-    other arithmetics may contain equal numbers but require more digits. A copy or pickle of a `Memory` is empty.
+    Arrays are compared by value, so that in-place changes are detected. Other arguments are earlier results, which are
+    compared by identity. Only NumPy arrays are cached: arrays of other arithmetics may contain equal numbers but
+    require more digits. A copy or pickle of a `Memory` is empty.
     Threads may share a `Memory`; at worst a result is computed twice.
     """
 
     def __init__(self) -> None:
-        self._last: dict[str, tuple[tuple[np.ndarray, ...], Any]] = {}
+        self._last: dict[str, tuple[tuple[Any, ...], Any]] = {}
 
     def __reduce__(self) -> tuple[type[Memory], tuple[()]]:
         return Memory, ()
@@ -33,8 +34,9 @@ class Memory:
         if known is not None:
             return known[1]
         found = answer()
-        if all(type(a) is np.ndarray for a in about) and sum(a.size for a in about) <= KEPT:
-            self._last[question] = tuple(a.copy() for a in about), found
+        arrays = [a for a in about if not isinstance(a, tuple)]
+        if all(type(a) is np.ndarray for a in arrays) and sum(a.size for a in arrays) <= KEPT:
+            self._last[question] = tuple(a if isinstance(a, tuple) else a.copy() for a in about), found
         return found
 
     def knows(self, question: str, *about: Any) -> bool:
@@ -51,7 +53,9 @@ class Memory:
         self._last.clear()
 
 
-def _same(known: np.ndarray, given: Any) -> bool:
+def _same(known: Any, given: Any) -> bool:
+    if isinstance(given, tuple):
+        return known is given
     return type(given) is np.ndarray and known.dtype == given.dtype and np.array_equal(known, given)
 
 

@@ -141,15 +141,15 @@ def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
     batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (target, *start)))
     members = int(np.prod(batch))
     if xp is not np or members <= PART:
+        kind, root = begun = known_start(xp, memory, target, *start[:3])
+        modes = _modes(xp, memory, target)
+        total = xp.asarray(xp.broadcast_to(kind.total, batch))
 
         def found() -> Frame:
-            kind, root = known_start(xp, memory, target, *start[:3])
-            modes = _modes(xp, memory, target)
-            total = xp.asarray(xp.broadcast_to(kind.total, batch))
-            basis = memory.recall("eigenbasis", lambda: eigenbasis(xp, modes, total), target, total)
+            basis = memory.recall("eigenbasis", lambda: eigenbasis(xp, modes, total), modes, total)
             return start_frame(xp, target, *start, modes=modes, kind=kind, basis=basis, root=root)
 
-        return memory.recall("frame", found, target, *start)
+        return memory.recall("frame", found, modes, begun, *start[3:]) if xp is np else found()
     flat = [np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(members, *a.shape[-2:]) for a in (target, *start)]
     parts = shared(lambda i: start_frame(np, *(a[i : i + PART] for a in flat)), range(0, members, PART))
     width = max(part.q.shape[-1] for part in parts)
