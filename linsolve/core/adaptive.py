@@ -10,6 +10,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import integer, number, unknown_name
 from linsolve.core.flow import Flow
 from linsolve.core.integrate import joined, parted
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.query import pose
 
 __all__ = ["AdaptivePath", "adaptive_descent"]
@@ -43,6 +44,7 @@ class AdaptivePath(NamedTuple):
     by_gradient: np.ndarray
 
 
+@named_arguments("adaptive_descent")
 def adaptive_descent(
     flow: Flow,
     z0: Any,

@@ -13,6 +13,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import Interval, real_array, shown, unknown_name
 from linsolve.core.first_time import first_time
 from linsolve.core.kept import Last
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.parameters import Parametrized, axis_names, batch_shape, own_sizes, parameter
 from linsolve.core.query import NotExact, Problem, answer, detached, pose, posed_again, refuse_inexact, traced_checks
 from linsolve.core.trajectory import Deferred, Trajectory
@@ -242,6 +243,7 @@ class Flow(Parametrized):
         """Return every observable of a state, by name."""
         return {name: getattr(self, name)(xp, z) for name in self.declared}
 
+    @named_arguments()
     def __call__(
         self, t: Any, z0: Any, out: Any = None, engine: str | None = None, threads: int | None = None
     ) -> Trajectory:
@@ -289,6 +291,7 @@ class Flow(Parametrized):
         state = answer(problem, out, engine, threads)
         return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0, (problem.shared or [None])[0])
 
+    @named_arguments()
     def when(self, z0: Any, *, loss: Any) -> Any:
         """Return the first time at which the loss falls to `loss`, inf where it never does.
 

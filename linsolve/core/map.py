@@ -12,6 +12,7 @@ from linsolve import arithmetic
 from linsolve.core.arguments import choice, integer, number, step_counts
 from linsolve.core.flow import Flow
 from linsolve.core.integrate import is_finite
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.parameters import batch_shape
 from linsolve.core.query import Problem, iterator, library, pose
 from linsolve.core.step_rules import Course, Rule, rules_of
@@ -82,6 +83,7 @@ class Map(Flow):
         """Return weight and target of each step, shape (K,) + batch, from samples and their weights at each step."""
         raise NotImplementedError
 
+    @named_arguments()
     def discrete(
         self,
         k: Any,

@@ -14,13 +14,13 @@ __all__ = ["named_arguments"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def named_arguments(who: str, what: str = "argument") -> Callable[[Function], Function]:
+def named_arguments(who: str | None = None, what: str = "argument") -> Callable[[Function], Function]:
     """Return a decorator of a function that raises TypeError with the nearest name for an unknown keyword.
 
     Parameters
     ----------
-    who : str
-        Name of the call for the error.
+    who : str, optional
+        Name of the call for the error; by default, the class of the object whose method it is.
     what : str
         Kind of its arguments.
 
@@ -44,7 +44,7 @@ def named_arguments(who: str, what: str = "argument") -> Callable[[Function], Fu
         def call(*args: Any, **named: Any) -> Any:
             for name in named:
                 if name not in known:
-                    raise TypeError(unknown_name(who, what, name, known))
+                    raise TypeError(unknown_name(who or type(args[0]).__name__, what, name, known))
             return function(*args, **named)
 
         return call  # type: ignore[return-value]

@@ -16,6 +16,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import choice, integer, listed, shown, times, unknown_name
 from linsolve.core.flow import Flow
+from linsolve.core.named_arguments import named_arguments
 from linsolve.ensembles.blocks import sequence
 from linsolve.ensembles.execute import check_workers, run
 from linsolve.ensembles.gatherer import Gatherer
@@ -29,6 +30,7 @@ TILE = 4096  # members drawn from one seed
 MOST = 10**12  # largest members x times: one day at 0.1 microseconds each
 
 
+@named_arguments("ensemble")
 def ensemble(
     factory: Callable[[np.random.Generator, int], tuple[Any, Any]],
     members: int,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import integer, shown
+from linsolve.core.named_arguments import named_arguments
 from linsolve.ensembles.axes import Grid, read_axes, refuse_large
 from linsolve.ensembles.blocks import Evaluation, same, sequence
 from linsolve.ensembles.diagram import Diagram
@@ -24,6 +25,7 @@ from linsolve.ensembles.store import Store, Stored
 __all__ = ["sweep"]
 
 
+@named_arguments("sweep")
 def sweep(
     observe: Callable[..., Any],
     *,

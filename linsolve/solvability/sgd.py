@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import number
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.network_arguments import Network, read
 from linsolve.core.trajectory import Deferred
 from linsolve.numerics.checked import in_range
@@ -26,6 +27,7 @@ __all__ = ["sgd"]
 FINEST = 1e-15  # directions of the samples below it are rounding
 
 
+@named_arguments("sgd")
 def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement: bool = False) -> Averages:
     r"""Return the exact averages of minibatch SGD for a linear model on a data set, over all runs.
 

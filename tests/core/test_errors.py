@@ -470,6 +470,13 @@ MODE = ls.BalancedMode(1.0), 1.0, 0.1
         (lambda: ls.applies(*LINE, rate=1), "applies: argument = 'rate' is unknown; did you mean 'rates'?"),
         (lambda: ls.descend(*MODE, steps=1), "descend: argument = 'steps' is unknown; did you mean 'step'?"),
         (lambda: ls.integrate(*MODE, atoll=1), "integrate: argument = 'atoll' is unknown; did you mean 'atol'?"),
+        (lambda: MODE[0](1.0, 0.1, thread=2), "BalancedMode: argument = 'thread' is unknown; did you mean 'threads'?"),
+        (lambda: MODE[0].when(0.1, los=1.0), "BalancedMode: argument = 'los' is unknown; did you mean 'loss'?"),
+        (lambda: MODE[0].discrete(3, 0.1, stp=1), "BalancedMode: argument = 'stp' is unknown; did you mean 'step'?"),
+        (lambda: ls.verify(MODE[0], dsp=30), "verify: argument = 'dsp' is unknown; did you mean 'dps'?"),
+        (lambda: ls.sgd(*LINE, 1, stp=1), "sgd: argument = 'stp' is unknown; did you mean 'step'?"),
+        (lambda: ls.learn("digits", sead=1), "learn: argument = 'sead' is unknown; did you mean 'seed'?"),
+        (lambda: ls.ensemble(tiles=1), "ensemble: argument = 'tiles' is unknown; did you mean 'tile'?"),
     ],
 )
 def test_an_unknown_argument_is_named_with_the_nearest(call, message):

@@ -13,6 +13,7 @@ from linsolve.core.arguments import choice, shown
 from linsolve.core.flow import Flow
 from linsolve.core.json_text import json_text
 from linsolve.core.law import Law
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.notebook import html_table
 from linsolve.core.query import NotExact
 from linsolve.core.verify.case import Case, prepare
@@ -99,6 +100,7 @@ class Report:
         return json_text({"flow": self.flow, "ok": self.ok, "checks": rows, "notes": self.notes})
 
 
+@named_arguments("verify")
 def verify(flow: Flow | Law, z0: Any = None, dps: int = 50, *, checks: Iterable[str] | None = None) -> Report:
     """Verify the statements of a flow for one initial state, or measure the order or the z-scores of a law.
 

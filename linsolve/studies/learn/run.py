@@ -8,6 +8,7 @@ import numpy as np
 
 from linsolve.core.arguments import shown
 from linsolve.core.integrate import descend, integrate
+from linsolve.core.named_arguments import named_arguments
 from linsolve.data.dataset import Dataset
 from linsolve.data.whitening import Modes, modes_of, whiten
 from linsolve.studies.learn.learned import (
@@ -31,6 +32,7 @@ SCALE = 1e-3
 TINY = 1e-150  # smallest start of a mode that determines the horizon, relative to the mode
 
 
+@named_arguments("learn")
 def learn(
     dataset: Dataset,
     *,

@@ -13,6 +13,7 @@ from scipy.linalg import LinAlgWarning
 
 from linsolve.core.arguments import number, shown
 from linsolve.core.flow import Flow
+from linsolve.core.named_arguments import named_arguments
 from linsolve.studies.simulators.diagnosis import diagnosis
 from linsolve.studies.simulators.errors import RunErrors, measured, observed_orders
 from linsolve.studies.simulators.reference import Reference, of_flow, of_network
@@ -102,6 +103,7 @@ def _about(run: RunErrors) -> list[str]:
     return found
 
 
+@named_arguments("compare")
 def compare(
     runs: Any,
     exact: Any,

@@ -22,6 +22,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.core.arguments import Interval, boolean, real_array, step_counts
 from linsolve.core.definition import Definition
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.query import pose
 from linsolve.core.trajectory import Trajectory
 from linsolve.numerics.scalar import phi
@@ -81,6 +82,7 @@ class KernelDescent:
         low = xp.min(xp.where(values > 0, values, high[..., None]), axis=-1)
         return _over_rate(xp, 1, eta, low / 2 + high / 2)
 
+    @named_arguments()
     def discrete(
         self, k: Any, z0: Any, *, step: Any, momentum: float = 0.0, allow_divergence: bool = False
     ) -> Trajectory:
