@@ -16,6 +16,8 @@ with the residual :math:`r = |\dot{\tilde\theta} + \nabla L(\tilde\theta)|_F`; e
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +25,7 @@ import numpy as np
 from linsolve.core.reduced_network import Reduced
 from linsolve.solvability.matches import Match
 
-__all__ = ["Bound", "bounded"]
+__all__ = ["Bound", "after_interval", "bounded"]
 
 ROUNDS = 200
 
@@ -88,17 +90,15 @@ def _spread(size: np.ndarray, rho: float) -> float:
     return single + sum(float(symmetric[depth - k]) * (rho / np.sqrt(k)) ** k for k in range(2, depth + 1))
 
 
-def _step(rho: float, span: float, size: np.ndarray, gap: float, top: float, residual: float) -> float:
+def after_interval(rho: float, span: float, residual: float, mu: Callable[[float], float]) -> float:
     """Return a bound on the distance after an interval, from the largest value of every constant in it.
 
-    Since ``mu`` depends on the distance, the bound is the least fixed point of an increasing iteration.
+    Since ``mu``, a function of the distance, increases, the bound is the least fixed point of an increasing iteration.
     """
     ceiling = rho
     for _ in range(ROUNDS):
-        grown = size + ceiling
         with np.errstate(over="ignore"):
-            mu = _others(grown) * (gap + top * float(np.prod(grown) - np.prod(size)))
-            x = mu * span
+            x = mu(ceiling) * span
         if not x < 300:
             break
         after = rho * np.exp(x) + residual * span * (np.expm1(x) / x if x > 0 else 1.0)
@@ -106,6 +106,12 @@ def _step(rho: float, span: float, size: np.ndarray, gap: float, top: float, res
             return float(after)
         ceiling = after
     return float("inf")
+
+
+def _rate(rho: float, size: np.ndarray, gap: float, top: float) -> float:
+    """Return ``mu`` at a distance, from the norms of the layers, of the gradient, and of the second moment."""
+    grown = size + rho
+    return _others(grown) * (gap + top * float(np.prod(grown) - np.prod(size)))
 
 
 def bounded(
@@ -150,7 +156,8 @@ def bounded(
         following = norms(i + 1)
         gap_now, residual_now = max(gaps[i], gaps[i + 1]), max(residual[i], residual[i + 1])
         larger = np.maximum(size, following)
-        rho = _step(rho, span[i], larger, float(gap_now), float(power[-1]), float(residual_now))
+        mu = partial(_rate, size=larger, gap=float(gap_now), top=float(power[-1]))
+        rho = after_interval(rho, span[i], float(residual_now), mu)
         distances.append(rho)
         if not np.isfinite(rho):
             break

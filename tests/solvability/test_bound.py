@@ -1,12 +1,13 @@
 """Rigor of the error bound: every term is needed at a point where the others do not suffice."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from linsolve.solvability.bound import _others, _spread, _step
+from linsolve.solvability.bound import _others, _rate, _spread, after_interval
 
 GRID = [0.0, 0.1, 10.0]
 
@@ -65,7 +66,8 @@ def marched(near, target, power, model_target, rho, times):
     for i, span in enumerate(np.diff(times)):
         size = np.maximum(np.abs(near[i]), np.abs(near[i + 1]))
         now = float(max(gaps[i : i + 2])), float(max(residual[i : i + 2]))
-        found.append(_step(found[-1], float(span), size, now[0], power, now[1]))
+        mu = partial(_rate, size=size, gap=now[0], top=power)
+        found.append(after_interval(found[-1], float(span), now[1], mu))
     return np.array(found)
 
 
@@ -128,7 +130,8 @@ def test_a_step_of_constant_growth_is_exact(gap, residual):
     """The solution of ``rho' = gap rho + residual``."""
     grown = np.exp(gap)
     exact = 0.1 * grown + residual * ((grown - 1) / gap if gap else 1.0)
-    assert _step(0.1, 1.0, np.zeros(2), gap, 0.0, residual) == pytest.approx(exact, rel=1e-9)
+    mu = partial(_rate, size=np.zeros(2), gap=gap, top=0.0)
+    assert after_interval(0.1, 1.0, residual, mu) == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.parametrize("size", [(1.0, 1.0), (0.5, 0.2, 0.1)])
@@ -142,5 +145,5 @@ def test_a_step_allows_for_the_growth_of_the_distance_within_it(size):
 
     exact = solve_ivp(rate, (0.0, span), [0.2], rtol=1e-10, atol=1e-12).y[0, -1]
     assert exact > 0.2
-    found = _step(0.2, span, size, 0.3, 1.0, residual)
+    found = after_interval(0.2, span, residual, partial(_rate, size=size, gap=0.3, top=1.0))
     assert exact <= found <= 3 * exact

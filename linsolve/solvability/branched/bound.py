@@ -16,17 +16,18 @@ the gradients of its contexts one below the other as :math:`\mathcal G_b`, its h
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from linsolve.core.reduced_network import norm
-from linsolve.solvability.bound import Bound
+from linsolve.solvability.bound import Bound, after_interval
 from linsolve.solvability.branched.branches import Branch, Branches
 
 __all__ = ["bounded", "grid"]
 
 POINTS = 257
 EARLIEST = 1e-4  # of the horizon: the first of the times that are spaced evenly in their logarithms
-ROUNDS = 200
 
 
 def grid(end: float) -> np.ndarray:
@@ -53,19 +54,9 @@ def _gap(branch: Branch, gradients: np.ndarray) -> np.ndarray:
     return _spectral(own.reshape(*own.shape[:-3], -1, own.shape[-1]))
 
 
-def _following(rho: float, span: float, gap: float, slopes: tuple[float, float], residual: float) -> float:
-    """Return a bound on the distance after an interval: the least fixed point, as `mu` depends on the distance."""
-    ceiling = rho
-    for _ in range(ROUNDS):
-        with np.errstate(over="ignore"):
-            x = float(np.float64(gap + slopes[0] * ceiling + slopes[1] * ceiling**2 / 2) * span)
-        if not x < 300:
-            break
-        after = rho * np.exp(x) + residual * span * (np.expm1(x) / x if x > 0 else 1.0)
-        if after <= ceiling * (1 + 1e-10):
-            return float(after)
-        ceiling = after
-    return float("inf")
+def _rate(rho: float, gap: float, slope: float, curvature: float) -> float:
+    """Return ``mu`` at a distance."""
+    return float(np.float64(gap + slope * rho + curvature * rho**2 / 2))
 
 
 def bounded(net: Branches, times: np.ndarray, layers: list[np.ndarray], moves: list[np.ndarray]) -> Bound:
@@ -106,7 +97,9 @@ def bounded(net: Branches, times: np.ndarray, layers: list[np.ndarray], moves: l
     distances = [rho]
     for i, span in enumerate(np.diff(times)):
         gap, size, push = (float(max(each[i], each[i + 1])) for each in (gaps, sizes, residual))
-        rho = _following(rho, float(span), gap, (slope * size, slope * most), push)
+        rho = after_interval(
+            rho, float(span), push, partial(_rate, gap=gap, slope=slope * size, curvature=slope * most)
+        )
         if not np.isfinite(rho):
             break
         distances.append(rho)
