@@ -156,7 +156,7 @@ class Compiled:
 
     def _run(self, machine: Machine, tile: Tile, outputs: list[np.ndarray], where: tuple[int, bool]) -> bool:
         given = [tile.of(v) for v in self.inputs]
-        scratch = self._scratch()
+        scratch = self._scratch(machine.loop.scratch)
         judged = scratch[machine.loop.scratch - LANES : machine.loop.scratch]
         judged[:] = 0
         inputs, outs = (np.array([v.ctypes.data for v in each], dtype=np.uintp) for each in (given, outputs))
@@ -167,10 +167,10 @@ class Compiled:
         machine.call(*(v.ctypes.data for v in (sizes, inputs, steps, common, outs, strides, scratch)))
         return bool(np.isfinite(judged).all())
 
-    def _scratch(self) -> np.ndarray:
-        if not hasattr(self._local, "scratch"):
-            space = np.empty(self.loop.scratch + 8)
-            self._local.space = space
+    def _scratch(self, size: int) -> np.ndarray:
+        """Return at least so many aligned doubles of this thread; loops of values and of sums differ in their needs."""
+        if not hasattr(self._local, "scratch") or len(self._local.scratch) < size:
+            space = np.empty(size + 8)
             self._local.scratch = space[(-space.ctypes.data % 64) // 8 :]
         return self._local.scratch
 

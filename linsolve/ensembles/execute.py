@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from linsolve.core.arguments import integer, shown
-from linsolve.numerics.threads import processors
+from linsolve.numerics.threads import one_blas_thread, processors
 
 __all__ = ["BlockError", "check_workers", "run"]
 
@@ -218,36 +217,7 @@ def _bar(progress: bool | None, label: str, total: int, finished: int) -> Iterat
         yield lambda: None
 
 
-class _OneThread:
-    """Reentrant limit of the BLAS of this process to one thread."""
-
-    def __init__(self) -> None:
-        self.lock, self.inside, self.modules = threading.Lock(), 0, 0
-        self.controller: Any = None
-        self.limits = ExitStack()
-
-    def __enter__(self) -> None:
-        with self.lock:
-            if self.inside == 0:
-                # the search for BLAS libraries takes a millisecond, and only imports load further ones
-                if len(sys.modules) != self.modules:
-                    from threadpoolctl import ThreadpoolController
-
-                    self.controller, self.modules = ThreadpoolController(), len(sys.modules)
-                self.limits.enter_context(self.controller.limit(limits=1, user_api="blas"))
-            self.inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self.lock:
-            self.inside -= 1
-            if self.inside == 0:
-                self.limits.close()
-
-
-_one_thread = _OneThread()
-
-
 def single(work: Callable[[Any], Any], task: Any) -> Any:
     """Return ``work(task)``, evaluated with one BLAS thread in this process."""
-    with _one_thread:
+    with one_blas_thread:
         return work(task)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextvars
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["forkable_lock", "processors", "shared", "workers"]
+__all__ = ["forkable_lock", "one_blas_thread", "processors", "shared", "workers"]
 
 _inside = contextvars.ContextVar("inside", default=False)  # whether this thread works on a part for `shared`
 
@@ -94,3 +95,35 @@ def shared(work: Callable[[Any], Any], parts: Iterable[Any], threads: int | None
     for each in begun:
         each.result()
     return found
+
+
+class _OneThread:
+    """Limit of the BLAS of this process to one thread, as a context; threads may share it, and contexts may nest.
+
+    The limit is one of the process: it ends when the last context that holds it ends.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.modules = forkable_lock(), 0, 0
+        self.controller: Any = None
+        self.limits = ExitStack()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                # the search for BLAS libraries takes a millisecond, and only imports load further ones
+                if len(sys.modules) != self.modules:
+                    from threadpoolctl import ThreadpoolController
+
+                    self.controller, self.modules = ThreadpoolController(), len(sys.modules)
+                self.limits.enter_context(self.controller.limit(limits=1, user_api="blas"))
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.limits.close()
+
+
+one_blas_thread = _OneThread()

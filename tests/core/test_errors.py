@@ -484,6 +484,13 @@ def test_an_unknown_argument_is_named_with_the_nearest(call, message):
         call()
 
 
+def test_calls_without_an_object_are_refused_by_python():
+    assert ls.BalancedMode.__call__(self=MODE[0], t=1.0, z0=0.1)["a"] > 0.1
+    for call in (ls.BalancedMode.__call__, ls.BalancedMode.when, ls.BalancedMode.discrete):
+        with pytest.raises(TypeError, match="argument"):
+            call(tt=1.0)
+
+
 @pytest.mark.parametrize(
     ("name", "known", "hint"),
     [

@@ -248,6 +248,17 @@ def test_means_have_the_same_bits_on_any_computer(processors, monkeypatch):
     assert len(made.tiles(32)) == 32
 
 
+def test_loops_of_values_and_of_sums_have_the_memory_that_each_needs():
+    flow, z0 = drawn(ls.TwoLayerOrder, np.random.default_rng(4), (300,), 1)
+    made = prepared(pose(flow, np.linspace(0, 3, 33), z0), "compiled", ("P",))
+    sums, values = made._machine(totals=True).loop.scratch, made.machine.loop.scratch
+    assert sums > values  # so that the memory of the values is too small
+    for size in (values, sums, values):
+        assert len(made._scratch(size)) >= size
+    mean = reduce(flow, np.linspace(0, 3, 33), z0, "P", "mean", engine="compiled")["P"]["mean"]
+    np.testing.assert_allclose(mean, flow(np.linspace(0, 3, 33), z0)["P"].mean(axis=1), rtol=1e-13)
+
+
 @pytest.mark.parametrize("cls", FLOWS)
 def test_few_members_at_many_times_are_divided_by_times(cls, monkeypatch):
     flow, z0 = drawn(cls, np.random.default_rng(5), (5,), 1)

@@ -4,9 +4,11 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from linsolve.numerics import threads
 from linsolve.numerics.threads import shared, workers
@@ -188,3 +190,18 @@ def test_after_an_interrupt_no_helper_writes(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         shared(work, range(2), 2)
     assert len(written) == 1
+
+
+def test_the_limit_of_blas_ends_with_the_last_context_that_holds_it():
+    def counts():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        before = counts()
+        first, second = ExitStack(), ExitStack()
+        for each in (first, second):
+            each.enter_context(threads.one_blas_thread)
+        first.close()
+        assert counts() == {1}
+        second.close()
+        assert counts() == before == {2}

@@ -267,7 +267,9 @@ def _bent_tail(xp: Any, theta: Any, tail: _Tail, w: Any) -> Any:
     gone, one = w == 0, full_like(xp, w, 1)
     x = xp.log(xp.abs(where(xp, gone, one, tail.w))) - xp.log(xp.abs(where(xp, gone, one, w)))
     found = x + tail.near_w - near(xp, w, tail.m, tail.terms)
-    _, later = _change(xp, (theta - found) * xp.pow(1 + w, -tail.m), -tail.m, 1 / (1 + w))
+    # an exponent for each number, as in `start_of`
+    slope = xp.pow(1 + w, 0 * w - tail.m)
+    _, later = _change(xp, (theta - found) * slope, -tail.m, 1 / (1 + w))
     return where(xp, gone, w, tail.w * xp.exp(-x - later))
 
 

@@ -199,14 +199,19 @@ def start_of(xp: Any, a0: Any, s: Any, depth: Any, terms: int) -> Start:
     rising = [where(xp, big, a, b) for a, b in zip(down, falling, strict=True)]
     series = z0 * z0 * far(xp, z0, rising)
     z_fall = where(xp, negative, where(xp, big, -one, z0), 0 * one)
+
+    def power(base: Any, exponent: Any) -> Any:
+        # an exponent for each number: NumPy rounds powers of 2, 1/2 and -1 otherwise if it is one number for all
+        return xp.pow(base, 0 * base + exponent)
+
     return Start(
         n=n,
         z0=z0,
         series=series,
         end=end,
         span=_head_time(xp, end, n, z0, series, rising),
-        pace=gain * where(xp, big, xp.pow(size, 2 - b), xp.pow(size, m) * goal),
-        exchange=xp.pow(where(xp, z == 0, one, z), n),
+        pace=gain * where(xp, big, power(size, 2 - b), power(size, m) * goal),
+        exchange=power(where(xp, z == 0, one, z), n),
         w=w,
         near_w=near(xp, w, m, ending),
         z_fall=z_fall,

@@ -45,7 +45,8 @@ def order_parameters(
     -------
     TwoLayerOrder, State
         The errors of P, Q and R are at most ``3 (n + d0 + 8) 2^-53`` times ``P``, ``Q`` and ``sqrt(P Q)``. Here `n` is
-        the width, or ``width/32`` if compiled. Cancellation in ``W x`` and, for few units, in ``p`` or ``q`` adds to it
+        the width, or ``width/32`` if compiled. Cancellation in ``W x`` and, with different learning rates or several
+        inputs, in ``p`` or ``q`` of few units or nearly parallel layers adds to it
         (``tests/engines/test_fused.py``, ``test_fused_compiled.py``). `TwoLayerOrder.of` computes in double-double
         arithmetic.
 
@@ -72,14 +73,25 @@ def order_parameters(
     x = np.broadcast_to(x * np.sqrt(flow.eta_u)[..., None], (*batch, x.shape[-1])).reshape(count, -1)
     scale = np.broadcast_to(np.sqrt(flow.eta_w) / 2, batch).reshape(count)
     found = np.empty((count, 3))
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
-        left = np.arange(count) if engine == "compiled" else _by_dots(u, w, x, scale, found)
-        high = max(1, _NUMBERS[engine] // width)
-        work = _compiled(u, w, x, scale, found) if engine == "compiled" else _blocks(u, w, x, scale, found, left, high)
-        if threads is None:
-            threads = max(1, min(workers(), left.size * width // _SHARE[engine]))
+
+    def add_up(factors: Any, left: np.ndarray) -> None:
+        """Write the sums of some of the networks, given the `factors` of both layers; without, those of ``w +- u``."""
+        high, own = max(1, _NUMBERS[engine] // width), threads
+        work = (_compiled if engine == "compiled" else _blocks)(u, w, factors, found, left, high)
+        if own is None:
+            own = max(1, min(workers(), left.size * width // _SHARE[engine]))
         if left.size:
-            run_tiles(work, list(tiles((1, 1, left.size), high)), threads)
+            run_tiles(work, list(tiles((1, 1, left.size), high)), own)
+
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow raises an error below
+        square, left = scale**2, np.arange(count)
+        if x.shape[1] == 1 and ((x[:, 0] == scale) & (square < 2.0**60) & (square > 2.0**-60)).all():
+            # a common factor is applied to the sums; layers that nearly cancel keep their digits
+            add_up(None, left if engine == "compiled" else _by_dots(u, w, found))
+            safe = ((found[:, :2] < _FAR) & (found[:, :2] > 1 / _FAR)).all(axis=1)
+            found *= square[:, None]
+            left = np.flatnonzero(~safe)
+        add_up((x, scale), left)
     if not np.isfinite(found).all():
         flow.state(given)
         raise ValueError(f"order_parameters: P, Q, R = {found.max()} overflow (sums over hidden units); scale z down")
@@ -94,15 +106,14 @@ def _shaped(flow: TwoLayer, z: Any) -> Any:
     return flow.state(z)
 
 
-def _by_dots(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Write the sums of networks with equal rates on one number by the sums of their layers; return the other networks.
+def _by_dots(u: np.ndarray, w: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """Write the sums of ``w +- u`` by the sums of the layers; return the networks whose sums need those of both.
 
-    ``|b + a|^2 = |a|^2 + |b|^2 + 2 a b``, three reads of the cache and no array. The sums of narrow networks, and of
+    ``|w + u|^2 = |u|^2 + |w|^2 + 2 u w``, three reads of the cache and no array. The sums of narrow networks, and of
     layers that are nearly parallel, would cancel.
     """
     count, width = u.shape
-    square = scale**2
-    if x.shape[1] > 1 or width < _WIDE or not ((x[:, 0] == scale) & (square < 2.0**60) & (square > 2.0**-60)).all():
+    if width < _WIDE:
         return np.arange(count)
     dots, high = np.empty((3, count)), max(1, _CACHED // width)
     for k in range(0, count, high):
@@ -110,30 +121,24 @@ def _by_dots(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, fou
         for pair, out in zip(((a, a), (b, b), (a, b)), dots[:, k : k + high], strict=True):
             np.vecdot(*pair, out=out)
     both, apart = dots[0] + dots[1], 2 * dots[2]
-    found[:, 0], found[:, 1], found[:, 2] = (
-        square * (both + apart),
-        square * (both - apart),
-        square * (dots[1] - dots[0]),
-    )
-    return np.flatnonzero(~((np.abs(apart) <= _APART * both) & (both < _FAR) & (both > 1 / _FAR)))
+    found[:, 0], found[:, 1], found[:, 2] = both + apart, both - apart, dots[1] - dots[0]
+    return np.flatnonzero(~(np.abs(apart) <= _APART * both))
 
 
-def _blocks(
-    u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray, left: np.ndarray, high: int
-) -> Any:
+def _blocks(u: np.ndarray, w: np.ndarray, factors: Any, found: np.ndarray, left: np.ndarray, high: int) -> Any:
     """Return a function that computes the sums of some of the networks `left` with NumPy, in per-thread buffers."""
     held, width = threading.local(), u.shape[1]
 
     def one(tile: Tile) -> None:
         if not hasattr(held, "space"):
             held.space = np.empty((4, high, width))
-        at = slice(tile.c0, tile.c1) if left.size == len(u) else left[tile.c0 : tile.c1]
-        p, q, a, b = held.space[:, : tile.c1 - tile.c0]
-        if x.shape[1] == 1:
-            np.multiply(w[at, :, 0], x[at], out=b)
-        else:
-            np.matvec(w[at], x[at], out=b)
-        np.multiply(u[at], scale[at, None], out=a)
+        at = _chosen(left, tile, len(u))
+        a, b = u[at], w[at, :, 0]
+        p, q, *own = held.space[:, : len(a)]
+        if factors is not None:
+            x, scale = factors
+            b = np.multiply(b, x[at], out=own[0]) if x.shape[1] == 1 else np.matvec(w[at], x[at], out=own[0])
+            a = np.multiply(a, scale[at, None], out=own[1])
         np.subtract(b, a, out=q)
         np.add(b, a, out=p)
         for k, pair in enumerate(((p, p), (q, q), (p, q))):
@@ -142,18 +147,28 @@ def _blocks(
     return one
 
 
-def _compiled(u: np.ndarray, w: np.ndarray, x: np.ndarray, scale: np.ndarray, found: np.ndarray) -> Any:
-    """Return a function that computes the sums of a tile in machine code."""
+def _chosen(left: np.ndarray, tile: Tile, count: int) -> Any:
+    """Return the place of the networks `left` in a tile, as a slice if they are all."""
+    return slice(tile.c0, tile.c1) if left.size == count else left[tile.c0 : tile.c1]
+
+
+def _compiled(u: np.ndarray, w: np.ndarray, factors: Any, found: np.ndarray, left: np.ndarray, high: int) -> Any:
+    """Return a function that computes the sums of some of the networks `left` in machine code."""
     from linsolve.systems.two_layer.sums_compiled import Sums
 
-    sums = Sums.ready()
-    one_number = x.shape[1] == 1
-    weigh = np.ascontiguousarray(x[:, 0]) if one_number else np.ones(len(x))
-    scale = np.ascontiguousarray(scale)
+    sums, ones = Sums.ready(), np.ones(min(high, left.size))
 
     def one(tile: Tile) -> None:
-        part = slice(tile.c0, tile.c1)
-        b = w[part, :, 0] if one_number else np.matvec(w[part], x[part])
-        sums(b, u[part], weigh[part], scale[part], found[part])
+        at = _chosen(left, tile, len(u))
+        a, b, weigh, scale = u[at], w[at, :, 0], ones[: tile.c1 - tile.c0], ones[: tile.c1 - tile.c0]
+        if factors is not None:
+            x, scale = factors[0][at], np.ascontiguousarray(factors[1][at])
+            if x.shape[1] == 1:
+                weigh = np.ascontiguousarray(x[:, 0])
+            else:
+                b = np.matvec(w[at], x)
+        out = np.empty((len(a), 3))
+        sums(b, a, weigh, scale, out)
+        found[at] = out
 
     return one

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from linsolve import arithmetic
 from linsolve.numerics.cache import Memory
-from linsolve.numerics.threads import shared
+from linsolve.numerics.threads import one_blas_thread, shared
 from linsolve.systems.whitened.composed_steps import graded, relaxed, steps
 from linsolve.systems.whitened.factorizations import RELIABLE
 from linsolve.systems.whitened.flow_map import flow_map
@@ -304,15 +303,8 @@ def _stepped(xp: Any, t: Any, frame: Frame) -> Any:
     return xp.asarray(right)
 
 
-@cache
-def _libraries() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
 def _one_thread(xp: Any, n: int) -> Any:
-    return _libraries().limit(limits=1, user_api="blas") if xp is np and n >= THREADED else nullcontext()
+    return one_blas_thread if xp is np and n >= THREADED else nullcontext()
 
 
 def _plain(xp: Any, t: Any, frame: Frame) -> Any:
