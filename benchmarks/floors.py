@@ -1,4 +1,4 @@
-"""Lower bounds of time on this machine: filling, reading and adding memory on all cores, and a matrix product.
+"""Lower bounds of time on this machine: filling, reading and adding memory on all cores, a product, calls of NumPy.
 
 Filling and reading use the arrays of the workload and the threads of the package: the rate depends on where an array
 lies in memory, and threads that sleep may wake up on one processor.
@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from linsolve.engines.blocks import Blocks, _Bench, _choose
+from linsolve.engines.plan import tiles
 from linsolve.numerics.threads import processors, shared
 
-__all__ = ["fill", "processors", "product", "read", "triad"]
+__all__ = ["calls", "fill", "processors", "product", "read", "triad"]
 
 PIECES = 8  # of each thread
 
@@ -54,3 +56,50 @@ def product(n: int, rows: int, columns: int) -> Callable[[], None]:
     """Return a call that multiplies matrices of ``rows x n`` and ``n x columns``."""
     a, b, out = np.ones((rows, n)), np.ones((n, columns)), np.zeros((rows, columns))
     return lambda: np.matmul(a, b, out=out) is None or None
+
+
+def calls(made: Blocks, u: np.ndarray, w: np.ndarray, out: dict[str, np.ndarray]) -> Callable[[], Any]:
+    """Return a call that makes NumPy's calls of W3 alone, in loops that do nothing else, and fills the arrays of `out`.
+
+    These are the sums of the weights, in blocks that fit the cache, the steps of the members, and on all threads the
+    steps of all times.
+    """
+    rows = max(1, 2**16 // u.shape[1])
+    blocks = [(u[k : k + rows], w[k : k + rows]) for k in range(0, len(u), rows)]
+    sums = [(np.vecdot, pair, {}) for a, b in blocks for pair in ((a, a), (b, b), (a, b))]
+    (whole,) = tiles((1, *made.grid.shape[1:]), len(u))
+    first = _Bench(made.plan, len(u))
+    first.prepare(whole, made.grid, made.early, {})
+    members = _listed(first, first._calls(whole, made.plan.member, False))
+    times: list[list[tuple]] = []
+    for tile in made.tiles():
+        bench = _Bench(made.plan, tile.shape[1] * tile.shape[2])
+        bench.prepare(tile, made.grid, made.early, made.kept)
+        bench.run(tile, {name: tile.of(v) for name, v in out.items()})
+        times.append([call for stage in bench.stages for call in _listed(bench, bench._calls(tile, stage.steps, True))])
+
+    def work(listed: list[tuple]) -> None:
+        for function, given, into in listed:
+            function(*given, **into)
+
+    for v in out.values():
+        v.fill(0)
+
+    def all_calls() -> dict[str, np.ndarray]:
+        with np.errstate(all="ignore"):
+            work(sums)
+            work(members)
+            shared(work, times)
+        return {name: v.reshape(v.shape[0], -1) for name, v in out.items()}
+
+    return all_calls
+
+
+def _listed(bench: _Bench, steps: list[tuple]) -> list[tuple]:
+    """Return function, arguments and output of each call."""
+    found, values = [], bench.values
+    for function, k, args, out in steps:
+        if function is not None:
+            into = {} if function is _choose else {"out": values[k] if out is None else out}
+            found.append((function, tuple(values[a] for a in args), into))
+    return found

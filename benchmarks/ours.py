@@ -18,7 +18,8 @@ import linsolve as ls
 from benchmarks import floors, workloads
 from benchmarks.memory import largest
 from benchmarks.timing import Way
-from linsolve.engines.evaluate import evaluate
+from linsolve.core.query import pose
+from linsolve.engines.evaluate import evaluate, prepared
 from linsolve.ensembles.reduce_members import reduce
 from linsolve.systems.random_networks.sampling import explicit, layer_by_layer
 from linsolve.systems.two_layer.order_sums import order_parameters
@@ -96,7 +97,15 @@ def networks(small: bool) -> list[Way]:
 
     wrong = partial(workloads.error_of_networks, problem)
     found = [Way("W3", who, partial(call, engine), 1, wrong) for who, engine in engines().items()]
-    return [*found, Way("W3", "floor: read of the weights", floors.read(problem.u, problem.w))]
+    flow, z0 = order_parameters(full, given)
+    made = prepared(pose(flow, problem.t, z0), "blocks", problem.names)
+    into = {name: np.zeros(made.grid.shape) for name in problem.names}
+    bare = floors.calls(made, problem.u, problem.w, into)
+    return [
+        *found,
+        Way("W3", "floor: read of the weights", floors.read(problem.u, problem.w)),
+        Way("W3", "floor: NumPy's calls alone", bare, 1, wrong, "of the same formula, in loops that do nothing else"),
+    ]
 
 
 def deep(depth: float, small: bool) -> list[Way]:
