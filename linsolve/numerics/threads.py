@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["forkable_lock", "one_blas_thread", "processors", "shared", "workers"]
+__all__ = ["Ahead", "forkable_lock", "one_blas_thread", "processors", "shared", "workers"]
+
+Found = TypeVar("Found")
 
 _inside = contextvars.ContextVar("inside", default=False)  # whether this thread works on a part for `shared`
 
@@ -95,6 +97,26 @@ def shared(work: Callable[[Any], Any], parts: Iterable[Any], threads: int | None
     for each in begun:
         each.result()
     return found
+
+
+class Ahead(Generic[Found]):
+    """A result that a helper may compute while the caller does something else; `result` computes it if none has begun.
+
+    Helpers take it only for a caller on the main thread, and not within `shared`. A forked process computes it itself.
+    """
+
+    def __init__(self, work: Callable[[], Found]) -> None:
+        self._work, self._process = work, os.getpid()
+        self._asked: Future[Found] | None = None
+        if workers() > 1:
+            with suppress(RuntimeError):  # no thread can be started, as when the interpreter ends
+                self._asked = _pool().submit(contextvars.copy_context().run, work)
+
+    def result(self) -> Found:
+        """Return the result, or raise the error of the work."""
+        if self._asked is None or self._process != os.getpid() or self._asked.cancel():
+            return self._work()
+        return self._asked.result()
 
 
 class _OneThread:
