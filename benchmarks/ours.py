@@ -19,7 +19,7 @@ from benchmarks import floors, workloads
 from benchmarks.memory import largest
 from benchmarks.timing import Way
 from linsolve.core.query import pose
-from linsolve.engines.evaluate import evaluate, prepared
+from linsolve.engines.evaluate import evaluate, inputs_of, prepared, reevaluate_extremes
 from linsolve.ensembles.reduce_members import reduce
 from linsolve.systems.random_networks.sampling import explicit, layer_by_layer
 from linsolve.systems.two_layer.order_sums import order_parameters
@@ -101,10 +101,18 @@ def networks(small: bool) -> list[Way]:
     made = prepared(pose(flow, problem.t, z0), "blocks", problem.names)
     into = {name: np.zeros(made.grid.shape) for name in problem.names}
     bare = floors.calls(made, problem.u, problem.w, into)
+
+    def checks() -> None:
+        posed = pose(flow, problem.t, z0)
+        inputs = inputs_of(posed)
+        prepared(posed, [*engines().values()][-1], problem.names, inputs)
+        reevaluate_extremes(posed, inputs, out, True)
+
     return [
         *found,
         Way("W3", "floor: read of the weights", floors.read(problem.u, problem.w)),
         Way("W3", "floor: NumPy's calls alone", bare, 1, wrong, "of the same formula, in loops that do nothing else"),
+        Way("W3", "floor: checks of the call", checks),
     ]
 
 
