@@ -239,9 +239,6 @@ class Flow(Parametrized):
 
     # generic
 
-    def _begin(self) -> None:
-        """Begin what depends on the parameters only, on another thread, while a start is checked."""
-
     def observables(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return every observable of a state, by name."""
         return {name: getattr(self, name)(xp, z) for name in self.declared}
@@ -290,7 +287,6 @@ class Flow(Parametrized):
         time 1.3e154, by which limits are reached at rates above 1e-152. Slower ones raise OverflowError; while JAX
         traces, the result is the state at 1.3e154, which is not the limit: change the units of time there.
         """
-        self._begin()
         problem = posed_again(self, t, z0) or detached(traced_checks(pose(self, t, z0)), z0)
         state = answer(problem, out, engine, threads)
         return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0, (problem.shared or [None])[0])

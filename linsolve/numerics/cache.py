@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from linsolve.numerics.threads import Ahead
-
 __all__ = ["Memory", "once_a_call"]
 
 Found = TypeVar("Found")
@@ -26,7 +24,6 @@ class Memory:
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[tuple[Any, ...], Any]] = {}
-        self._ahead: dict[str, tuple[np.ndarray, Ahead[Any]]] = {}
 
     def __reduce__(self) -> tuple[type[Memory], tuple[()]]:
         return Memory, ()
@@ -36,19 +33,15 @@ class Memory:
         known = self._known(question, about)
         if known is not None:
             return known[1]
-        begun = self._ahead.pop(question, None)
-        fits = begun is not None and len(about) == 1 and _same(begun[0], about[0])
-        found = begun[1].result() if begun is not None and fits else answer()
+        found = answer()
         arrays = [a for a in about if not isinstance(a, tuple)]
         if all(type(a) is np.ndarray for a in arrays) and sum(a.size for a in arrays) <= KEPT:
             self._last[question] = tuple(a if isinstance(a, tuple) else a.copy() for a in about), found
         return found
 
-    def begin(self, question: str, answer: Callable[[np.ndarray], Any], about: np.ndarray) -> None:
-        """Begin to compute ``answer(about)`` on another thread, unless it is known, for the next `recall`."""
-        if self._known(question, (about,)) is None and question not in self._ahead:
-            copied = about.copy()
-            self._ahead[question] = copied, Ahead(lambda: answer(copied))
+    def knows(self, question: str, *about: Any) -> bool:
+        """Return whether the last result under the name `question` had arguments of the same values."""
+        return self._known(question, about) is not None
 
     def _known(self, question: str, about: tuple[Any, ...]) -> tuple[Any, Any] | None:
         known = self._last.get(question)
@@ -58,7 +51,6 @@ class Memory:
     def clear(self) -> None:
         """Forget all results: one that overflowed would raise no flag when it is recalled."""
         self._last.clear()
-        self._ahead.clear()
 
 
 def _same(known: Any, given: Any) -> bool:

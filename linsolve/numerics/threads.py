@@ -11,14 +11,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["Ahead", "forkable_lock", "one_blas_thread", "processors", "shared", "workers"]
-
-Found = TypeVar("Found")
+__all__ = ["forkable_lock", "one_blas_thread", "processors", "shared", "workers"]
 
 _inside = contextvars.ContextVar("inside", default=False)  # whether this thread works on a part for `shared`
 
@@ -99,26 +97,6 @@ def shared(work: Callable[[Any], Any], parts: Iterable[Any], threads: int | None
     return found
 
 
-class Ahead(Generic[Found]):
-    """A result that a helper may compute while the caller does something else; `result` computes it if none has begun.
-
-    Helpers take it only for a caller on the main thread, and not within `shared`. A forked process computes it itself.
-    """
-
-    def __init__(self, work: Callable[[], Found]) -> None:
-        self._work, self._process = work, os.getpid()
-        self._asked: Future[Found] | None = None
-        if workers() > 1:
-            with suppress(RuntimeError):  # no thread can be started, as when the interpreter ends
-                self._asked = _pool().submit(contextvars.copy_context().run, work)
-
-    def result(self) -> Found:
-        """Return the result, or raise the error of the work."""
-        if self._asked is None or self._process != os.getpid() or self._asked.cancel():
-            return self._work()
-        return self._asked.result()
-
-
 class _OneThread:
     """Limit of the BLAS of this process to one thread, as a context; threads may share it, and contexts may nest.
 
@@ -145,6 +123,12 @@ class _OneThread:
         with self.lock:
             self.inside -= 1
             if self.inside == 0:
+                import threadpoolctl
+
+                # newer versions let only the thread that set the limit end it, which may be another one
+                blas: Any = getattr(threadpoolctl, "OpenBLASController", None)
+                if hasattr(blas, "clear_controlling_thread"):
+                    blas.clear_controlling_thread(force=True)
                 self.limits.close()
 
 

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 
 import linsolve as ls
-from linsolve.numerics.cache import KEPT, Memory, once_a_call
+from linsolve.numerics.cache import KEPT, once_a_call
 
 ZERO, ONE = (ls.BalancedMode.state(value) for value in (0.0, 1.0))
 
@@ -51,18 +51,3 @@ def test_copies_large_arrays_and_other_arithmetics_have_none():
     precise = ls.arithmetic.precise(30)
     for z0 in (ls.BalancedMode.State(np.zeros(KEPT + 1)), ls.BalancedMode.State(precise.asarray(1.0))):
         assert asked(ls.BalancedMode(s=1.0), z0) == [True]
-
-
-def test_what_was_begun_ahead_serves_its_own_arguments_once():
-    memory, about = Memory(), np.arange(3.0)
-    memory.begin("sum", np.sum, about)
-    memory.begin("sum", lambda _: -1, about)  # is at work already
-    assert memory.recall("sum", lambda: -2, about) == 3
-    memory.begin("sum", lambda _: -1, about)  # is known
-    assert memory.recall("sum", lambda: -2, about) == 3
-    about += 1
-    memory.begin("sum", np.sum, about)
-    about += 1  # the work has a copy, which is not of these arguments
-    assert memory.recall("sum", lambda: -2, about) == -2
-    memory.clear()
-    assert memory.recall("sum", lambda: -3, about) == -3

@@ -207,31 +207,27 @@ def test_the_limit_of_blas_ends_with_the_last_context_that_holds_it():
         assert counts() == before == {2}
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_result_ahead_is_that_of_the_work_or_its_error(count, monkeypatch):
-    monkeypatch.setattr(threads, "workers", lambda: count)
-    assert threads.Ahead(lambda: 3).result() == 3
-    with pytest.raises(ZeroDivisionError):
-        threads.Ahead(lambda: 1 / 0).result()
+def test_the_limit_of_blas_ends_in_another_thread_than_that_which_set_it():
+    def counts():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
 
+    first, other = threading.Barrier(2, timeout=60), threading.Barrier(2, timeout=60)
 
-def test_work_ahead_that_no_helper_begins_is_done_by_the_caller(monkeypatch):
-    monkeypatch.setattr(threads, "workers", lambda: 2)
-    release, pool = threading.Event(), threads._pool()
-    held = [pool.submit(release.wait) for _ in range(pool._max_workers)]
-    try:
-        ahead = threads.Ahead(threading.get_ident)
-        assert ahead.result() == threading.get_ident()
-    finally:
-        release.set()
-    assert all(each.result() for each in held)
+    def hold():
+        with threads.one_blas_thread:
+            first.wait()
+            first.wait()
+        other.wait()
+        other.wait()  # alive until the other thread has left
 
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_work_ahead_is_done_again_after_a_fork(monkeypatch):
-    monkeypatch.setattr(threads, "workers", lambda: 2)
-    release = threading.Event()
-    ahead = threads.Ahead(lambda: release.wait() or True)
-    monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a child, which has no thread but its own
-    release.set()
-    assert ahead.result()
+    helper = threading.Thread(target=hold)
+    original = counts()
+    helper.start()
+    first.wait()
+    with threads.one_blas_thread:
+        first.wait()
+        other.wait()
+    found = counts()
+    other.wait()
+    helper.join()
+    assert found == original

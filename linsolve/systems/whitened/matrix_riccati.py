@@ -16,8 +16,9 @@ from linsolve.systems.whitened.flow_map import flow_map
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance
 from linsolve.systems.whitened.riccati_traced import traced_riccati
 from linsolve.systems.whitened.start_frame import Frame, Modes, eigenbasis, square_root, start_frame
+from linsolve.systems.whitened.starts import TOLERANCE
 
-__all__ = ["begin_modes", "known_imbalance", "matrix_riccati", "moved"]
+__all__ = ["known_start", "matrix_riccati", "moved"]
 
 # size from which BLAS uses several threads for one small product, which is slower by an order of magnitude
 THREADED = 32
@@ -25,7 +26,7 @@ THREADED = 32
 LATE, SLOW = 1e290, 1e-18
 # most digits of the formula in high precision, a few seconds; cancellation costs 0.87 digits per time constant
 MOST_DIGITS = 50_000
-# inputs and outputs of one network from which its target is decomposed on another thread
+# inputs and outputs of one network from which its target and its initial state are prepared on two threads
 LARGE = 128
 # number of initial states that are prepared together; parts are shared among threads
 PART = 125
@@ -139,18 +140,15 @@ def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
     batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (target, *start)))
     members = int(np.prod(batch))
     if xp is not np or members <= PART:
-        kind = known_imbalance(xp, memory, *start[:3])
+        kind, root = begun = known_start(xp, memory, target, *start[:3])
+        modes = _modes(xp, memory, target)
         total = xp.asarray(xp.broadcast_to(kind.total, batch))
 
         def found() -> Frame:
-            root = (
-                square_root(xp, *start, kind=kind) if len(start) == 3 else None
-            )  # before `modes`, which may be on the way
-            modes = _modes(xp, memory, target)
             basis = memory.recall("eigenbasis", lambda: eigenbasis(xp, modes, total), modes, total)
             return start_frame(xp, target, *start, modes=modes, kind=kind, basis=basis, root=root)
 
-        return memory.recall("frame", found, target, kind, *start[3:]) if xp is np else found()
+        return memory.recall("frame", found, modes, begun, *start[3:]) if xp is np else found()
     flat = [np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(members, *a.shape[-2:]) for a in (target, *start)]
     parts = shared(lambda i: start_frame(np, *(a[i : i + PART] for a in flat)), range(0, members, PART))
     width = max(part.q.shape[-1] for part in parts)
@@ -165,21 +163,29 @@ def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
     return Frame(*(whole(name) for name in Frame._fields))
 
 
-def known_imbalance(xp: Any, memory: Memory, *start: Any) -> Imbalance:
-    """Return the imbalance of an initial state, computed once."""
-    with _one_thread(xp, sum(start[0].shape[-2:])):
-        return memory.recall("imbalance", lambda: imbalance(xp, *start), *start)
+def known_start(
+    xp: Any, memory: Memory, target: Any, product: Any, gram_in: Any, gram_out: Any
+) -> tuple[Imbalance, Any]:
+    """Return the imbalance of an initial state, computed once, and for one large network also its square root.
 
+    Meanwhile another thread computes the modes of a new target of this network. A root is computed for states in the
+    solvable class only, and is otherwise None.
+    """
+    n = sum(product.shape[-2:])
+    large = xp is np and n >= LARGE and all(a.ndim == 2 for a in (target, product, gram_in, gram_out))
 
-def begin_modes(memory: Memory, target: Any) -> None:
-    """Begin to decompose the target of one large network, if it is new, while the initial state is prepared."""
-    if type(target) is np.ndarray and target.ndim == 2 and sum(target.shape) >= LARGE:
-        memory.begin("modes", _alone, target)
+    def found() -> tuple[Imbalance, Any]:
+        kind = imbalance(xp, product, gram_in, gram_out)
+        solvable = large and kind.distance <= TOLERANCE
+        return kind, square_root(xp, product, gram_in, gram_out, kind) if solvable else None
 
+    def answer() -> tuple[Imbalance, Any]:
+        return memory.recall("start", found, product, gram_in, gram_out)
 
-def _alone(target: np.ndarray) -> Modes:
-    with one_blas_thread:
-        return Modes.of(np, target)
+    with _one_thread(xp, n):
+        if large and not memory.knows("modes", target):
+            return shared(lambda part: part(), (lambda: _modes(xp, memory, target), answer))[1]
+        return answer()
 
 
 def _modes(xp: Any, memory: Memory, target: Any) -> Modes:

@@ -16,7 +16,7 @@ from linsolve.numerics.cache import Memory
 from linsolve.systems.whitened import raw_weights
 from linsolve.systems.whitened import starts as whitened_start
 from linsolve.systems.whitened.layer_root import LayerRoot
-from linsolve.systems.whitened.matrix_riccati import begin_modes, known_imbalance, matrix_riccati
+from linsolve.systems.whitened.matrix_riccati import known_start, matrix_riccati
 
 __all__ = ["WhitenedTwoLayer"]
 
@@ -212,9 +212,6 @@ class WhitenedTwoLayer(Flow):
             (z.gram_out @ e + e @ z.gram_in) / tau, (forth + turned(forth)) / tau, (back + turned(back)) / tau
         )
 
-    def _begin(self) -> None:
-        begin_modes(self._memory, self.target)
-
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the matrix Riccati solution; at ``t = 0`` bitwise equal to `z0`, at ``t = inf`` the limit."""
         target = self.target + 0 * self.tau[..., None, None]
@@ -233,7 +230,8 @@ class WhitenedTwoLayer(Flow):
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the distance of ``P0 J P0`` from the plane of ``P0`` and ``J``, relative to ``|P0|^2``."""
-        return {"distance of the imbalance from a solvable one": known_imbalance(xp, self._memory, *z0).distance}
+        kind, _ = known_start(xp, self._memory, self.target, *z0)
+        return {"distance of the imbalance from a solvable one": kind.distance}
 
     def limit(self, xp: Any, z0: Any) -> Any:
         """Return the state at ``t = inf``."""
