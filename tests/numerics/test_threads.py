@@ -192,25 +192,23 @@ def test_after_an_interrupt_no_helper_writes(monkeypatch):
     assert len(written) == 1
 
 
-def test_the_limit_of_blas_ends_with_the_last_context_that_holds_it():
-    def counts():
-        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+def blas_threads():
+    return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
 
+
+def test_the_limit_of_blas_ends_with_the_last_context_that_holds_it():
     with threadpool_limits(2, user_api="blas"):
-        before = counts()
+        before = blas_threads()
         first, second = ExitStack(), ExitStack()
         for each in (first, second):
             each.enter_context(threads.one_blas_thread)
         first.close()
-        assert counts() == {1}
+        assert blas_threads() == {1}
         second.close()
-        assert counts() == before == {2}
+        assert blas_threads() == before == {2}
 
 
 def test_the_limit_of_blas_ends_in_another_thread_than_that_which_set_it():
-    def counts():
-        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
-
     first, other = threading.Barrier(2, timeout=60), threading.Barrier(2, timeout=60)
 
     def hold():
@@ -221,13 +219,13 @@ def test_the_limit_of_blas_ends_in_another_thread_than_that_which_set_it():
         other.wait()  # alive until the other thread has left
 
     helper = threading.Thread(target=hold)
-    original = counts()
+    original = blas_threads()
     helper.start()
     first.wait()
     with threads.one_blas_thread:
         first.wait()
         other.wait()
-    found = counts()
+    found = blas_threads()
     other.wait()
     helper.join()
     assert found == original
