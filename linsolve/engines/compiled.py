@@ -85,8 +85,8 @@ class Compiled:
 
     Sums, products, quotients and square roots are bitwise equal to those of NumPy; other functions are within 1.05 ulp
     (``tests/engines/test_fused_compiled.py``). Polynomials recorded with `Value.fused` round once per term, not twice.
-    A branch of a `where` is skipped if no number of a vector takes it (`branches`); the numbers of a long branch are
-    packed into full vectors (`packed`). In programs with branches, polynomials are sums of pairs of terms.
+    A branch of a `where` is skipped if no number of a vector takes it (`branches`), or evaluated afterwards for the
+    vectors that take it (`packed`). In programs with branches, polynomials are sums of pairs of terms.
     Steps that depend only on time are computed with NumPy. Machine code is cached for each program and each set of
     varying inputs until the process ends.
 

@@ -74,6 +74,7 @@ class Instructions:
     def __init__(self, program: Program, v: Vectors) -> None:
         self.program, self.v = program, v
         self.values: dict[int, str] = {}
+        self.decided: dict[int, bool] = {}  # conditions that are known to hold, or not, in all lanes
 
     def _loaded(self, base: str, k: int, kind: str) -> str:
         return self.v.emit(f"load {kind}, ptr {self._at(base, str(8 * k))}")
@@ -115,7 +116,9 @@ class Instructions:
             step = self.program.steps[k]
             if k in within:
                 continue
-            if k in chains:
+            if step.op == "where" and step.args[0] in self.decided:
+                self.values[k] = self.values[step.args[1 if self.decided[step.args[0]] else 2]]
+            elif k in chains:
                 chain = chains[k]
                 self.values[k] = self.v.summed([self.values[c] for c in chain.coefficients], self.values[chain.x])
             elif step.data == FUSED and step.args[0] in products:

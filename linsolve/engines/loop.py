@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from linsolve.engines.packed import CHUNK, WORTH, Packed, postponed
+from linsolve.engines.packed import CHUNK, EIGHT, WORTH, Packed, scratch_of
 from linsolve.engines.plan import Plan
 from linsolve.engines.vectors import Vectors
 
@@ -49,7 +50,7 @@ def assembly(
 
     With `totals` the loop does not write outputs but sums them: one vector for each row of each part of `wide` columns.
     With `by_member` the lanes of a vector are times of one or two members, which are more often in the same branch of a
-    formula than members at one time; dear branches are evaluated in full vectors afterwards (`packed`).
+    formula than members at one time; branches are evaluated afterwards, for the vectors that need them (`packed`).
     """
     program = plan.program
     inputs = [k for k in plan.member if program.steps[k].op == "input"]
@@ -57,9 +58,7 @@ def assembly(
     wanted = [a for k in [*plan.member, *plan.full] for a in program.steps[k].args] + list(program.outputs.values())
     common = sorted({k for k in wanted if k in early and program.steps[k].op != "constant"})
     wide = INNER if len(plan.kept) <= _MANY and not by_member else _FEW_COLUMNS
-    rows = max(1, len(plan.kept)) + (CHUNK * len(program.outputs) if by_member else 0)
-    listed = wide * CHUNK + 3 * LANES if by_member else 0  # positions of packed numbers, and their number
-    scratch = (wide + _GAP) * rows + listed + LANES
+    scratch = (wide + _GAP) * max(1, len(plan.kept)) + (scratch_of(plan, wide) if by_member else 0) + LANES
     writer = _Writer(plan, inputs, common, wide, scratch, Vectors(LANES, avx512, by_member), totals, by_member)
     return Loop(writer.text() if text else "", inputs, common, scratch, wide)
 
@@ -78,8 +77,8 @@ class _Writer(Packed):
         totals: bool,
         by_member: bool,
     ) -> None:
-        super().__init__(plan, v, common, 8 * (wide + _GAP))
-        self.inputs, self.wide, self.scratch = inputs, wide, scratch
+        super().__init__(plan, v, common, wide, 8 * (wide + _GAP))
+        self.inputs, self.scratch = inputs, scratch
         self.totals, self.by_member = totals, by_member
 
     def text(self) -> str:
@@ -163,8 +162,8 @@ class _Writer(Packed):
 
     def _of_each(self, k: int, eight: str) -> str:
         """Return the values of such a step for the members of a vector of several times."""
-        members = self.v.lanes // self.times
-        return self._of_kind(k, self._spread(self._at(self._row_of(k), eight), members, lambda j: j // self.times))
+        place, members = self._at(self._row_of(k), eight), range(self.v.lanes // self.times)
+        return self._of_kind(k, self._each([self._at(place, str(8 * member)) for member in members], self.times))
 
     def _spread(self, place: str, count: int, source: Callable[[int], int]) -> str:
         """Return a vector whose lanes are some of the `count` numbers in memory."""
@@ -210,100 +209,105 @@ class _Writer(Packed):
     def _place(self, m: str, count: str, row: str, at: list[str]) -> str:
         eight, kept = self.v.emit(f"shl i64 {m}, 3"), set(self.plan.kept)
         self._begin(lambda k: self._of_members(k, eight) if k in kept else self._of_time(k, row))
-        self._staged("place", set())
+        self._staged("place")
         values = [self._as_real(k) for k in self.program.outputs.values()]
-        return self._written(values, m, count, at if self.totals else [self._at(p, eight) for p in at])
+        places = at if self.totals else [self._at(p, eight) for p in at]
+        return self._written("place", list(zip(values, places, strict=True)), m, count)
 
     def _chunk(self, t0: str, times: str, count: str, out: list[str]) -> str:
-        """Write all times of a chunk: member by member into scratch memory, then from there row by row."""
+        """Write all times of a chunk: member by member into scratch memory, then from there some rows at once."""
         v = self.v
         left = v.emit(f"sub i64 {times}, {t0}")
         less = v.emit(f"icmp slt i64 {left}, {CHUNK}")
         length = v.emit(f"select i1 {less}, i64 {left}, i64 {CHUNK}")
-        rows = max(1, len(self.plan.kept))
-        self.written = self._at("%scratch", str(self.pitch * rows))
-        self.number = self._at(self.written, str(self.pitch * CHUNK * len(self.out)))
-        self.listed = self._at(self.number, str(8 * v.lanes))
-        self.postponed = postponed(self.plan)
-        v.lines.append(f"  store i64 0, ptr {self.number}")
+        unused = self._lay_out(self._at("%scratch", str(self.pitch * max(1, len(self.plan.kept)))))
         at = self._at_time(t0, out)
 
         def each(m: str) -> str:
             eight = v.emit(f"shl i64 {m}, 3")
-            self._loop("instant", "each.body", length, v.lanes, lambda t: self._instant(m, t, t0, eight, length))
+            self._loop("instant", "each.body", length, v.lanes, lambda t: self._instant(m, t, t0, eight))
             return "instant.done"
 
         def time(t: str) -> str:
-            here = self._at_time(t, at)
-            row = self._product(t, str(self.pitch))
-            self._loop("place", "time.body", count, v.lanes, lambda m: self._copied(m, count, row, here))
-            return "place.done"
+            rows = [self._at_time_below(v.emit(f"add i64 {t}, {j}"), length, at, unused) for j in range(EIGHT)]
+            piece, before = v.emit(f"sdiv i64 {t}, {EIGHT}"), "time.body"
+            for j in range(len(out)):  # one after the other, as the registers hold eight rows
+                below = [(inside, each[j]) for inside, each in rows]
+                self._loop(f"place{j}", before, count, v.lanes, partial(self._copied, j, count, piece, below))
+                before = f"place{j}.done"
+            return before
 
         self._loop("each", "chunk.body", count, self.many.lanes // v.lanes, each)
-        if self.postponed:
-            several = v.emit(f"load i64, ptr {self.number}")
-            self._loop("packed", "each.done", several, self.many.lanes, lambda p: self._packed(p, several, t0))
-        self._loop("time", "packed.done" if self.postponed else "each.done", length, 1, time)
+        before = "each.done"
+        for j, (number, _, _) in enumerate(self.lists):
+            several = v.emit(f"load i64, ptr {number}")
+            step = self.many.lanes // EIGHT
+            self._loop(f"packed{j}", before, several, step, partial(self._packed, j, count=several, t0=t0))
+            before = f"packed{j}.done"
+        self._loop("time", before, length, EIGHT, time)
         return "time.done"
 
-    def _instant(self, m: str, t: str, t0: str, eight: str, length: str) -> str:
-        """Compute several times of one or two members, and put their numbers into columns of the scratch memory."""
+    def _at_time_below(self, t: str, length: str, out: list[str], unused: str) -> tuple[str, list[str]]:
+        """Return whether a time is below `length`, and its rows, which are unused memory if it is not."""
+        below = self.v.emit(f"icmp slt i64 {t}, {length}")
+        return below, [self.v.emit(f"select i1 {below}, ptr {p}, ptr {unused}") for p in self._at_time(t, out)]
+
+    def _instant(self, m: str, t: str, t0: str, eight: str) -> str:
+        """Compute several times of one or two members, and store them in the scratch memory."""
         with self._lanes_of(self.many) as v:
             kept = set(self.plan.kept)
             row = v.emit(f"shl i64 {v.emit(f'add i64 {t0}, {t}')}, 3")
             self._begin(lambda k: self._of_each(k, eight) if k in kept else self._of_times(k, row))
-            last, later = self._staged("instant", self.postponed)
-            column = self._at(self._at(self.written, self._product(t, str(self.pitch))), eight)
-            members = v.lanes // self.times
-            for j, k in enumerate(self.program.outputs.values()):
-                value = self._as_real(k)
-                for time in range(self.times):
-                    place = self._at(column, str(self.pitch * (j * CHUNK + time)))
-                    lanes = ", ".join(f"i32 {time + self.times * member}" for member in range(members))
-                    kinds = f"<{members} x i32> <{lanes}>"
-                    numbers = v.pure(f"shufflevector {v.real} {value}, {v.real} poison, {kinds}")
-                    v.lines.append(f"  store <{members} x double> {numbers}, ptr {place}, align 8")
-            return self._listed("instant", later, m, t, length) if later else last
+            last = self._staged("instant")
+            self._listed(m, t)
+            return last
 
-    def _copied(self, m: str, count: str, row: str, at: list[str]) -> str:
-        v, eight = self.v, self.v.emit(f"shl i64 {m}, 3")
-        begin = self._at(self._at(self.written, row), eight)
-        places = [self._at(begin, str(self.pitch * CHUNK * j)) for j in range(len(at))]
-        values = [v.emit(f"load {v.real}, ptr {place}, align 64") for place in places]
-        return self._written(values, m, count, [self._at(p, eight) for p in at])
+    def _copied(self, j: int, count: str, piece: str, rows: list[tuple[str, str]], m: str) -> str:
+        """Write eight times of an output of some members from scratch memory, where each piece is of one member."""
+        v, eight, zero = self.v, self.v.emit(f"shl i64 {m}, 3"), self.v.number(0.0)
+        first = self._piece_at(j, v.emit(f"add i64 {v.emit(f'mul i64 {m}, {CHUNK // EIGHT}')}, {piece}"))
+        places = [self._at(first, str(8 * CHUNK * member)) for member in range(v.lanes)]
+        given = [v.emit(f"load <{EIGHT} x double>, ptr {place}, align 64") for place in places]
+        turned = [v.turned(given[k : k + EIGHT]) for k in range(0, v.lanes, EIGHT)]
+        pairs = []
+        for (below, row), parts in zip(rows, zip(*turned, strict=True), strict=True):
+            value = v.emit(f"select i1 {below}, {v.real} {v.joined(list(parts), EIGHT)}, {v.real} {zero}")
+            pairs.append((value, self._at(row, eight)))
+        return self._written(f"place{j}", pairs, m, count)
 
-    def _written(self, values: list[str], m: str, count: str, places: list[str]) -> str:
+    def _written(self, loop: str, pairs: list[tuple[str, str]], m: str, count: str) -> str:
+        """Write vectors to their places; return the label of the last block."""
         v = self.v
         end = v.emit(f"add i64 {m}, {v.lanes}")
         inside = v.emit(f"icmp sle i64 {end}, {count}"), v.emit(f"icmp sge i64 {m}, {self.missing}")
         whole = v.emit(f"and i1 {inside[0]}, {inside[1]}")
-        v.lines += [f"  br i1 {whole}, label %place.whole, label %place.part", "place.whole:"]
-        (self._add_up if self.totals else self._store)(list(zip(values, places, strict=True)), m, count)
-        return "place.stored"
+        v.lines += [f"  br i1 {whole}, label %{loop}.whole, label %{loop}.part", f"{loop}.whole:"]
+        (self._add_up if self.totals else self._store)(loop, pairs, m, count)
+        return f"{loop}.stored"
 
-    def _add_up(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
+    def _add_up(self, loop: str, pairs: list[tuple[str, str]], m: str, count: str) -> None:
         """Add vectors to those in memory, the last ones only in existing lanes."""
         v = self.v
         for a, p in pairs:
             total = v.op("add", v.emit(f"load {v.real}, ptr {p}, align 8"), a)
             v.lines.append(f"  store {v.real} {total}, ptr {p}, align 8")
-        v.lines += ["  br label %place.stored", "place.part:"]
+        v.lines += [f"  br label %{loop}.stored", f"{loop}.part:"]
         v.forget()
         mask = self._mask(m, count)
         for a, p in pairs:
             before = v.emit(f"load {v.real}, ptr {p}, align 8")
             v.lines.append(f"  store {v.real} {v.select(mask, v.op('add', before, a), before)}, ptr {p}, align 8")
-        v.lines += ["  br label %place.stored", "place.stored:"]
+        v.lines += [f"  br label %{loop}.stored", f"{loop}.stored:"]
 
-    def _store(self, pairs: list[tuple[str, str]], m: str, count: str) -> None:
+    def _store(self, loop: str, pairs: list[tuple[str, str]], m: str, count: str) -> None:
         """Write vectors: full ones by normal or, if aligned, non-temporal stores, others under a mask."""
         v = self.v
         self._judge([a for a, _ in pairs])
-        v.lines += [f"  br i1 {self.past}, label %place.past, label %place.plain"]
+        v.lines += [f"  br i1 {self.past}, label %{loop}.past, label %{loop}.plain"]
         for label, how in (("past", "align 64, !nontemporal !0"), ("plain", "align 8")):
-            v.lines += [f"place.{label}:", *(f"  store {v.real} {a}, ptr {p}, {how}" for a, p in pairs)]
-            v.lines += ["  br label %place.stored"]
-        v.lines += ["place.part:"]
+            v.lines += [f"{loop}.{label}:", *(f"  store {v.real} {a}, ptr {p}, {how}" for a, p in pairs)]
+            v.lines += [f"  br label %{loop}.stored"]
+        v.lines += [f"{loop}.part:"]
         v.forget()
         mask, zero = self._mask(m, count), v.number(0.0)
         self._judge([v.select(mask, a, zero) for a, _ in pairs])
@@ -311,7 +315,7 @@ class _Writer(Packed):
         v.declared[name] = f"declare void @{name}({v.real}, ptr, i32, {v.truth})"
         for a, p in pairs:
             v.lines.append(f"  call void @{name}({v.real} {a}, ptr {p}, i32 8, {v.truth} {mask})")
-        v.lines += ["  br label %place.stored", "place.stored:"]
+        v.lines += [f"  br label %{loop}.stored", f"{loop}.stored:"]
 
     def _judge(self, values: list[str]) -> None:
         """Add 0 times each value to the check lanes, which become nan if a value is not finite."""

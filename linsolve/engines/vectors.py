@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import struct
+from collections.abc import Iterable
 
 __all__ = ["Vectors", "hexadecimal"]
 
@@ -120,6 +121,43 @@ class Vectors:
     def of_bits(self, a: str) -> str:
         """Return the real vector with these bits."""
         return self.pure(f"bitcast {self.whole} {a} to {self.real}")
+
+    # order
+
+    def part(self, a: str, lanes: Iterable[int]) -> str:
+        """Return some lanes of a real vector."""
+        places = ", ".join(f"i32 {k}" for k in lanes)
+        count = places.count("i32")
+        return self.pure(f"shufflevector {self.real} {a}, {self.real} poison, <{count} x i32> <{places}>")
+
+    def joined(self, parts: list[str], lanes: int) -> str:
+        """Return the vector of parts that have so many lanes each, a power of two of them."""
+        while len(parts) > 1:
+            part, places = f"<{lanes} x double>", ", ".join(f"i32 {k}" for k in range(2 * lanes))
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [
+                self.pure(f"shufflevector {part} {a}, {part} {b}, <{2 * lanes} x i32> <{places}>") for a, b in pairs
+            ]
+            lanes *= 2
+        return parts[0]
+
+    def turned(self, rows: list[str]) -> list[str]:
+        """Return the columns of a matrix of eight rows of eight numbers."""
+
+        def pick(a: str, b: str, lanes: Iterable[int]) -> str:
+            places = ", ".join(f"i32 {k}" for k in lanes)
+            return self.pure(f"shufflevector <8 x double> {a}, <8 x double> {b}, <8 x i32> <{places}>")
+
+        even, odd = (0, 8, 2, 10, 4, 12, 6, 14), (1, 9, 3, 11, 5, 13, 7, 15)
+        low, high = (0, 1, 4, 5, 8, 9, 12, 13), (2, 3, 6, 7, 10, 11, 14, 15)
+        pairs = [[pick(rows[k], rows[k + 1], lanes) for k in range(0, 8, 2)] for lanes in (even, odd)]
+        found = [""] * 8
+        for column, (a, b, c, d) in enumerate(pairs):
+            for shift, lanes in ((0, low), (2, high)):
+                first, second = pick(a, b, lanes), pick(c, d, lanes)
+                found[column + shift] = pick(first, second, low)
+                found[column + shift + 4] = pick(first, second, high)
+        return found
 
     # truth
 

@@ -14,21 +14,44 @@ from linsolve.engines.program import BOOLEAN, Tracer, program_of
 LONG = 70  # operations of a branch that is worth skipping
 
 
+def long(v, step):
+    for k in range(LONG):
+        v = v * step + k
+    return v
+
+
 def two_branches():
     """Return a program with two long branches, one of which has a long branch of its own."""
     xp = Tracer()
     x, t = xp.input("x"), xp.input("t")
     u = x * t
-
-    def long(v, step):
-        for k in range(LONG):
-            v = v * step + k
-        return v
-
     inner = xp.where(u < -1, long(u, 0.5), xp.exp(u))
     below, above = long(inner + u, 0.25), long(u, 0.125)
     xp.program.outputs["y"] = xp.where(u < 0, below, above).index
     xp.program.outputs["z"] = xp.where(u < 0, below * 2, x).index
+    return xp.program
+
+
+def nested_branches():
+    """Return a program with a branch of which a number may need several parts, and one that excludes it."""
+    xp = Tracer()
+    x, t = xp.input("x"), xp.input("t")
+    u = xp.exp(x * t)
+    inner = xp.where(t > 1, long(u, 0.5), long(x + t, 0.25))
+    outer = xp.where(x < 0, inner, xp.where(u > 2, long(u, 0.125), u))
+    xp.program.outputs["y"] = (outer + u).index
+    xp.program.outputs["z"] = xp.where(x < 0, xp.where(u < 0.5, long(outer * u, 0.5), outer), x).index
+    return xp.program
+
+
+def shared_branches():
+    """Return a program with a branch that excludes each of two others, but not what is common to these."""
+    xp = Tracer()
+    x, t = xp.input("x"), xp.input("t")
+    u = xp.exp(x * t)
+    first, second = xp.where(u < 0.5, long(u, 0.5), 0.0), xp.where(t > 1, long(u + t, 0.25), 0.0)
+    third = xp.where(u < 0.5, 0.0, xp.where(t > 1, 0.0, long(u, 0.125)))
+    xp.program.outputs["y"] = xp.where(x < 0, first + second + third, u).index
     return xp.program
 
 
@@ -163,25 +186,30 @@ def test_times_of_one_member_side_by_side_give_the_bits_of_members_at_one_time(m
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_dear_branch_packed_into_full_vectors_keeps_every_bit(wrong, monkeypatch):
+@pytest.mark.parametrize("program", [two_branches, nested_branches, shared_branches])
+def test_branches_of_listed_vectors_keep_every_bit(program, wrong, monkeypatch):
     pytest.importorskip("llvmlite")
     from linsolve.engines import compiled, packed
     from linsolve.engines.compiled import Compiled
 
-    program, rng = two_branches(), np.random.default_rng(4)
-    if wrong:  # a list that leaves out the last times of a vector
-        listed = packed.Packed._listed
-        short = lambda self, loop, later, member, time, length: listed(self, loop, later, member, time, "9")  # noqa: E731
-        monkeypatch.setattr(packed.Packed, "_listed", short)
-    same = []
+    program, rng = program(), np.random.default_rng(4)
+    if wrong:  # a list that leaves out the last lane of a vector
+        needed = packed.Packed._needed
+
+        def short(self, when):
+            most = ", ".join(f"i1 {int(k < self.v.lanes - 1)}" for k in range(self.v.lanes))
+            return self.v.logic("and", needed(self, when), f"<{most}>")
+
+        monkeypatch.setattr(packed.Packed, "_needed", short)
+    same, every = [], packed.branches_of
     for times, rows, columns in ((130, 1, 201), (33, 3, 7), (64, 1, 64), (40, 5, 1), (64, 1, 2)):
         given = {"x": rng.uniform(-2, 2, (1, rows, columns)), "t": rng.uniform(-1, 3, (times, 1, 1))}
         found = []
-        for dear in (60, 10**9):
-            monkeypatch.setattr(packed, "_DEAR", dear)
+        for chosen in (every, lambda plan: []):
+            monkeypatch.setattr(packed, "branches_of", chosen)
             monkeypatch.setattr(compiled, "_made", {})
             made = Compiled(program, Grid((times, rows, columns), given))
-            assert bool(packed.postponed(made.plan)) == (dear == 60)
+            assert bool(packed.branches_of(made.plan)) == (chosen is every)
             out = {name: np.zeros((times, rows, columns)) for name in program.outputs}
             assert all(made(tile, {name: tile.of(v) for name, v in out.items()}) for tile in made.tiles())
             found.append(np.stack(list(out.values())))
