@@ -214,15 +214,17 @@ class WhitenedTwoLayer(Flow):
 
     def solution(self, xp: Any, t: Any, z0: Any) -> Any:
         """Return the matrix Riccati solution; at ``t = 0`` bitwise equal to `z0`, at ``t = inf`` the limit."""
-        target = self.target + 0 * self.tau[..., None, None]
         options = {"memory": self._memory, "layer_root": self._layer_root(z0)}
-        return self.State(*matrix_riccati(xp, t / self.tau, target, *z0, **options))
+        return self.State(*matrix_riccati(xp, t / self.tau, self._every_target(), *z0, **options))
 
     def compiled_solution(self, t: Any, z0: Any) -> Any:
         """Return `solution` of NumPy arrays by compiled linear algebra (extra ``[fast]``)."""
-        target = self.target + 0 * self.tau[..., None, None]
-        options = {"memory": self._memory, "layer_root": self._layer_root(z0)}
-        return self.State(*matrix_riccati(np, t / self.tau, target, *z0, method="compiled", **options))
+        options = {"memory": self._memory, "layer_root": self._layer_root(z0), "method": "compiled"}
+        return self.State(*matrix_riccati(np, t / self.tau, self._every_target(), *z0, **options))
+
+    def _every_target(self) -> Any:
+        """Return the target of each network, with 0 in place of -0."""
+        return self.target + 0 * self.tau[..., None, None]
 
     def _layer_root(self, z0: Any) -> Any:
         """Return the square root of `starting` if `z0` is its state, else None."""
@@ -230,7 +232,7 @@ class WhitenedTwoLayer(Flow):
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
         """Return the distance of ``P0 J P0`` from the plane of ``P0`` and ``J``, relative to ``|P0|^2``."""
-        kind, _ = known_start(xp, self._memory, self.target, *z0)
+        kind, _ = known_start(xp, self._memory, self._every_target(), *z0)
         return {"distance of the imbalance from a solvable one": kind.distance}
 
     def limit(self, xp: Any, z0: Any) -> Any:
