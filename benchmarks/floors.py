@@ -6,16 +6,19 @@ lies in memory, and threads that sleep may wake up on one processor.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from linsolve.engines.blocks import Blocks, _Bench, _choose
-from linsolve.engines.plan import tiles
+from linsolve.engines.compiled import Compiled
+from linsolve.engines.plan import Tile, tiles
 from linsolve.numerics.threads import processors, shared
 
-__all__ = ["calls", "fill", "processors", "product", "read", "triad"]
+__all__ = ["calls", "fill", "loop", "processors", "product", "read", "triad"]
 
 PIECES = 8  # of each thread
 
@@ -56,6 +59,18 @@ def product(n: int, rows: int, columns: int) -> Callable[[], None]:
     """Return a call that multiplies matrices of ``rows x n`` and ``n x columns``."""
     a, b, out = np.ones((rows, n)), np.ones((n, columns)), np.zeros((rows, columns))
     return lambda: np.matmul(a, b, out=out) is None or None
+
+
+def loop(made: Compiled) -> Callable[[], Any]:
+    """Return a call of the machine code of all tiles, in which all times of a member are one number, in the cache."""
+    rows = threading.local()
+
+    def work(tile: Tile) -> None:
+        if len(getattr(rows, "row", ())) < tile.shape[2]:
+            rows.row = np.zeros(tile.shape[2])
+        made(tile, {name: as_strided(rows.row, tile.shape, (0, 0, 8)) for name in made.program.outputs})
+
+    return lambda: shared(work, made.tiles())
 
 
 def calls(made: Blocks, u: np.ndarray, w: np.ndarray, out: dict[str, np.ndarray]) -> Callable[[], Any]:

@@ -36,16 +36,37 @@ def engines() -> dict[str, str]:
 
 
 def followed(problem: workloads.Modes, workload: str) -> list[Way]:
-    """Return the evaluation of an ensemble of modes into an existing array, and the fill of such an array."""
+    """Return the evaluation of an ensemble of modes into an existing array, and the floors of this."""
     out, flow = np.zeros((len(problem.t), len(problem.s))), problem.flow
     z0 = flow.State(problem.a0)
 
-    def call(engine: str) -> np.ndarray:
-        return evaluate(flow, problem.t, z0, "a", out={"a": out}, engine=engine)["a"]
+    def call(engine: str, threads: int | None = None) -> np.ndarray:
+        return evaluate(flow, problem.t, z0, "a", out={"a": out}, engine=engine, threads=threads)["a"]
 
     wrong = partial(workloads.error_of_modes, problem)
     found = [Way(workload, who, partial(call, engine), 1, wrong) for who, engine in engines().items()]
-    return [*found, Way(workload, "floor: fill", floors.fill(out))]
+    alone, several = partial(call, "blocks", 1), floors.processors()
+    found += [
+        Way(workload, "floor: fill", floors.fill(out)),
+        Way(workload, "floor: checks of the call", checks(flow, problem.t, z0, {"a": out})),
+        Way(workload, "floor: NumPy on threads that never wait", alone, 1 / several, remark="one thread, scaled"),
+    ]
+    if "ours, compiled" in engines():
+        bare = floors.loop(prepared(pose(flow, problem.t, z0), "compiled", ("a",)))
+        found.append(Way(workload, "floor: the compiled loop alone", bare, remark="all times written to one row"))
+    return found
+
+
+def checks(flow: ls.Flow, t: np.ndarray, z0: Any, out: dict[str, np.ndarray]) -> Callable[[], None]:
+    """Return a call that does what `evaluate` does besides the evaluation, by the engine for which it is the most."""
+
+    def call() -> None:
+        posed = pose(flow, t, z0)
+        inputs = inputs_of(posed)
+        prepared(posed, [*engines().values()][-1], tuple(out), inputs)
+        reevaluate_extremes(posed, inputs, out, True)
+
+    return call
 
 
 def grown(engine: str) -> float:
@@ -102,17 +123,11 @@ def networks(small: bool) -> list[Way]:
     into = {name: np.zeros(made.grid.shape) for name in problem.names}
     bare = floors.calls(made, problem.u, problem.w, into)
 
-    def checks() -> None:
-        posed = pose(flow, problem.t, z0)
-        inputs = inputs_of(posed)
-        prepared(posed, [*engines().values()][-1], problem.names, inputs)
-        reevaluate_extremes(posed, inputs, out, True)
-
     return [
         *found,
         Way("W3", "floor: read of the weights", floors.read(problem.u, problem.w)),
         Way("W3", "floor: NumPy's calls alone", bare, 1, wrong, "of the same formula, in loops that do nothing else"),
-        Way("W3", "floor: checks of the call", checks),
+        Way("W3", "floor: checks of the call", checks(flow, problem.t, z0, out)),
     ]
 
 
