@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from linsolve.engines.program import Program
+from linsolve.engines.program import FUSED, Program
 
-__all__ = ["Literal", "Stage", "dear_stages", "stages"]
+__all__ = ["Branch", "Literal", "Stage", "branches", "stages"]
 
 Literal = tuple[int, bool]  # a condition, and whether it holds
 _COST = {"exp": 20, "expm1": 30, "log": 30, "log1p": 40, "pow": 80, "hypot": 40, "div": 5, "sqrt": 5, "where": 1}
@@ -37,6 +37,30 @@ class Stage(NamedTuple):
     steps: list[int]
     given: list[int]
     results: list[int]
+
+
+class Branch(NamedTuple):
+    """Stages under common conditions, and the steps that depend on them, evaluated apart from the others.
+
+    Parameters
+    ----------
+    when : frozenset of (int, bool)
+        The common conditions.
+    places : frozenset of int
+        Places of the stages among all stages.
+    parts : list of Stage
+        These stages, with their further conditions, and the steps without conditions that depend on them, in order.
+    given : list of int
+        Earlier values that they need, besides those of members, of times, and constants.
+    outputs : list of int
+        Steps among them that are outputs.
+    """
+
+    when: frozenset[Literal]
+    places: frozenset[int]
+    parts: list[Stage]
+    given: list[int]
+    outputs: list[int]
 
 
 def stages(program: Program, steps: list[int], worth: int) -> list[Stage]:
@@ -71,16 +95,6 @@ def _stages(program: Program, steps: tuple[int, ...], worth: int) -> list[Stage]
         # unconditional steps first, then the conditions of the first step that waits for nothing
         when = frozenset() if when else next((chosen[k] for k in left if ready(k, chosen[k])), when)
     return _with_ends(program, found)
-
-
-def dear_stages(program: Program, found: list[Stage], worth: int) -> set[int]:
-    """Return the places of stages whose conditions, or some of them, are those of steps that cost at least `worth`."""
-    costs: dict[frozenset[Literal], int] = {}
-    for stage in found:
-        if stage.when:
-            costs[stage.when] = costs.get(stage.when, 0) + sum(_cost(program, k) for k in stage.steps)
-    dear = [when for when, cost in costs.items() if cost >= worth]
-    return {j for j, stage in enumerate(found) if any(when <= stage.when for when in dear)}
 
 
 def _cost(program: Program, k: int) -> int:
@@ -120,3 +134,62 @@ def _worth_skipping(
         costs[needed[k]] = costs.get(needed[k], 0) + _cost(program, k)
     kept = sorted((when for when, cost in costs.items() if cost >= worth and when), key=len, reverse=True)
     return {k: next((when for when in kept if when <= needed[k]), frozenset()) for k in steps}
+
+
+def branches(program: Program, steps: list[int], known: set[int], worth: int) -> list[Branch]:
+    """Return the branches that no number needs together with another one; other stages are not among them.
+
+    Values of the steps `known` are at hand, and are not among what a branch is given.
+    """
+    found = stages(program, steps, worth)
+    groups: list[tuple[frozenset[Literal], list[int]]] = []  # common conditions, and the stages
+    for j in (j for j, stage in enumerate(found) if stage.when):
+        when, group = found[j].when, [j]
+        while near := [other for other in groups if not _exclude(when, other[0])]:
+            groups = [other for other in groups if other not in near]
+            when = frozenset.intersection(when, *(common for common, _ in near))
+            group = sorted([*group, *(i for _, others in near for i in others)])
+        groups.append((when, group))
+    return [_branch(program, found, group, when, known) for when, group in groups if when]
+
+
+def _exclude(when: frozenset[Literal], other: frozenset[Literal]) -> bool:
+    return any((c, not holds) in other for c, holds in when)
+
+
+def _branch(
+    program: Program, found: list[Stage], group: list[int], when: frozenset[Literal], known: set[int]
+) -> Branch:
+    decided, own, parts, used = dict(when), set[int](), list[Stage](), set[int]()
+    for j, stage in enumerate(found):
+        if j in group:
+            steps, rest = stage.steps, stage.when - when
+        elif not stage.when:
+            steps, rest = _dependent(program, stage.steps, own, decided), frozenset[Literal]()
+        else:
+            continue
+        if steps:
+            own.update(steps)
+            parts.append(Stage(rest, steps, [], stage.results))
+            used.update(a for k in steps for a in _arguments(program, k, decided))
+            used.update(c for c, _ in rest)
+    outputs = [k for k in program.outputs.values() if k in own]
+    return Branch(when, frozenset(group), parts, sorted(used - own - known - set(decided)), outputs)
+
+
+def _dependent(program: Program, steps: list[int], own: set[int], decided: dict[int, bool]) -> list[int]:
+    """Return the steps that depend on `own`, and the products that are fused with their sums."""
+    found = set[int]()
+    for k in steps:
+        if any(a in own or a in found for a in _arguments(program, k, decided)):
+            found.add(k)
+    fused = {program.steps[k].args[0] for k in found if program.steps[k].data == FUSED}
+    return [k for k in steps if k in found or k in fused]
+
+
+def _arguments(program: Program, k: int, decided: dict[int, bool]) -> tuple[int, ...]:
+    """Return the arguments of a step that it needs where some conditions are known."""
+    step = program.steps[k]
+    if step.op == "where" and step.args[0] in decided:
+        return (step.args[1 if decided[step.args[0]] else 2],)
+    return step.args

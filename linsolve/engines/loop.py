@@ -230,7 +230,7 @@ class _Writer(Packed):
 
         def time(t: str) -> str:
             rows = [self._at_time_below(v.emit(f"add i64 {t}, {j}"), length, at, unused) for j in range(EIGHT)]
-            piece, before = v.emit(f"sdiv i64 {t}, {EIGHT}"), "time.body"
+            piece, before = v.emit(f"udiv i64 {t}, {EIGHT}"), "time.body"
             for j in range(len(out)):  # one after the other, as the registers hold eight rows
                 below = [(inside, each[j]) for inside, each in rows]
                 self._loop(f"place{j}", before, count, v.lanes, partial(self._copied, j, count, piece, below))

@@ -7,18 +7,17 @@ first, without a jump; pieces that need a branch are listed, and evaluated sever
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import NamedTuple
 
-from linsolve.engines.branches import Literal, Stage, stages
+from linsolve.engines.branches import Branch, Literal, Stage, branches, stages
 from linsolve.engines.instructions import Instructions
 from linsolve.engines.plan import Plan
-from linsolve.engines.program import BOOLEAN, FUSED, Program
+from linsolve.engines.program import BOOLEAN, Program
 from linsolve.engines.vectors import Vectors
 
-__all__ = ["CHUNK", "EIGHT", "WORTH", "Branch", "Packed", "branches_of", "scratch_of"]
+__all__ = ["CHUNK", "EIGHT", "WORTH", "Packed", "branches_of", "scratch_of"]
 
 CHUNK = 64  # times of one member that are written at once
 EIGHT = 8  # times of one member in a piece: a line of the cache
@@ -28,91 +27,15 @@ _PIECES = CHUNK // EIGHT  # of each member
 _LINE = f"<{EIGHT} x double>"
 
 
-class Branch(NamedTuple):
-    """Stages under common conditions, and the steps that depend on them, evaluated apart from the others.
-
-    Parameters
-    ----------
-    when : frozenset of (int, bool)
-        The common conditions.
-    places : frozenset of int
-        Places of the stages among all stages.
-    parts : list of Stage
-        These stages, with their further conditions, and the steps without conditions that depend on them, in order.
-    given : list of int
-        Earlier values that they need, besides those of members, of times, and constants.
-    outputs : list of int
-        Steps among them that are outputs.
-    """
-
-    when: frozenset[Literal]
-    places: frozenset[int]
-    parts: list[Stage]
-    given: list[int]
-    outputs: list[int]
-
-
 def branches_of(plan: Plan) -> list[Branch]:
-    """Return the branches of a plan that no number needs together with another; other stages stay in their place."""
+    """Return the branches of a plan that are evaluated apart; other stages stay in their place."""
     return _branches(plan.program, tuple(plan.full), tuple(plan.kept), tuple(plan.early))
 
 
 @lru_cache(maxsize=64)
 def _branches(program: Program, full: tuple[int, ...], kept: tuple[int, ...], early: tuple[int, ...]) -> list[Branch]:
-    found = stages(program, list(full), WORTH)
-    groups: list[tuple[frozenset[Literal], list[int]]] = []  # common conditions, and the stages
-    for j in (j for j, stage in enumerate(found) if stage.when):
-        when, group = found[j].when, [j]
-        while near := [other for other in groups if not _exclude(when, other[0])]:
-            groups = [other for other in groups if other not in near]
-            when = frozenset.intersection(when, *(common for common, _ in near))
-            group = sorted([*group, *(i for _, others in near for i in others)])
-        groups.append((when, group))
     known = {*kept, *early, *(k for k, step in enumerate(program.steps) if step.op == "constant")}
-    made = [_branch(program, found, group, when, known) for when, group in groups if when]
-    return [branch for branch in made if len(branch.given) <= _MOST_GIVEN]
-
-
-def _exclude(when: frozenset[Literal], other: frozenset[Literal]) -> bool:
-    return any((c, not holds) in other for c, holds in when)
-
-
-def _branch(
-    program: Program, found: list[Stage], group: list[int], when: frozenset[Literal], known: set[int]
-) -> Branch:
-    decided, own, parts, used = dict(when), set[int](), list[Stage](), set[int]()
-    for j, stage in enumerate(found):
-        if j in group:
-            steps, rest = stage.steps, stage.when - when
-        elif not stage.when:
-            steps, rest = _dependent(program, stage.steps, own, decided), frozenset[Literal]()
-        else:
-            continue
-        if steps:
-            own.update(steps)
-            parts.append(Stage(rest, steps, [], stage.results))
-            used.update(a for k in steps for a in _arguments(program, k, decided))
-            used.update(c for c, _ in rest)
-    outputs = [k for k in program.outputs.values() if k in own]
-    return Branch(when, frozenset(group), parts, sorted(used - own - known - set(decided)), outputs)
-
-
-def _dependent(program: Program, steps: list[int], own: set[int], decided: dict[int, bool]) -> list[int]:
-    """Return the steps that depend on `own`, and the products that are fused with their sums."""
-    found = set[int]()
-    for k in steps:
-        if any(a in own or a in found for a in _arguments(program, k, decided)):
-            found.add(k)
-    fused = {program.steps[k].args[0] for k in found if program.steps[k].data == FUSED}
-    return [k for k in steps if k in found or k in fused]
-
-
-def _arguments(program: Program, k: int, decided: dict[int, bool]) -> tuple[int, ...]:
-    """Return the arguments of a step that it needs where some conditions are known."""
-    step = program.steps[k]
-    if step.op == "where" and step.args[0] in decided:
-        return (step.args[1 if decided[step.args[0]] else 2],)
-    return step.args
+    return [branch for branch in branches(program, list(full), known, WORTH) if len(branch.given) <= _MOST_GIVEN]
 
 
 def scratch_of(plan: Plan, wide: int) -> int:
@@ -216,7 +139,7 @@ class Packed(Instructions):
     def _listed(self, m: str, t: str) -> None:
         """Store outputs and what branches need, of some times of a few members from `m` and `t` on; list the pieces."""
         v = self.v
-        piece = v.emit(f"add i64 {v.emit(f'mul i64 {m}, {_PIECES}')}, {v.emit(f'sdiv i64 {t}, {EIGHT}')}")
+        piece = v.emit(f"add i64 {v.emit(f'mul i64 {m}, {_PIECES}')}, {v.emit(f'udiv i64 {t}, {EIGHT}')}")
         pieces = [
             (first, v.emit(f"add i64 {piece}, {first // self.times * _PIECES + first % self.times // EIGHT}"))
             for first in range(0, v.lanes, EIGHT)
@@ -243,14 +166,27 @@ class Packed(Instructions):
         return self._at(self._at(self.written, str(8 * self.wide * CHUNK * j)), self.v.emit(f"shl i64 {number}, 6"))
 
     def _packed(self, j: int, p: str, *, count: str, t0: str) -> str:
-        """Evaluate a branch for the pieces of its list from `p` on, up to `count`; pieces beyond repeat one."""
+        """Evaluate a branch for pieces of its list from `p` on, up to `count`; return the label of the last block."""
         with self._lanes_of(self.many) as v:
-            return self._evaluated(v, j, p, count, t0)
+            branch, (pieces, bits) = self.branches[j], self._entries(j, p, count)
+            self._begin(self._loader(pieces, t0))
+            self.values.update((c, v.boolean(holds)) for c, holds in branch.when)
+            self.decided, last = dict(branch.when), f"packed{j}.body"
+            for i, part in enumerate(branch.parts):
+                if part.when:
+                    last = self._skipped(f"packed{j}.{i}", last, part)
+                else:
+                    self._steps(part.steps)
+            self.decided = {}
+            for place, k in enumerate(self.program.outputs.values()):
+                if k in branch.outputs:
+                    self._put(place, self._as_real(k), pieces, bits)
+            return last
 
-    def _evaluated(self, v: Vectors, j: int, p: str, count: str, t0: str) -> str:
-        branch, (_, listed, lanes) = self.branches[j], self.lists[j]
+    def _entries(self, j: int, p: str, count: str) -> tuple[list[str], list[str]]:
+        """Return some pieces of a list, and which of their lanes need the branch; those beyond the list repeat one."""
+        v, (_, listed, lanes) = self.v, self.lists[j]
         several = range(v.lanes // EIGHT)
-        here = self._at(listed, v.emit(f"shl i64 {p}, 3")), self._at(lanes, p)
         inside = [v.emit(f"icmp slt i64 {v.emit(f'add i64 {p}, {i}')}, {count}") for i in several]
 
         def entries(begin: str, size: int, kind: str) -> list[str]:
@@ -260,45 +196,37 @@ class Packed(Instructions):
                 for a, some in zip(found, inside, strict=True)
             ]
 
-        pieces, bits = entries(here[0], 8, "i64"), entries(here[1], 1, "i8")
-        members = [v.emit(f"ashr i64 {piece}, {_PIECES.bit_length() - 1}") for piece in pieces]
-        times = [v.emit(f"and i64 {piece}, {_PIECES - 1}") for piece in pieces]
-        instants = [v.emit(f"add i64 {v.emit(f'mul i64 {time}, {EIGHT}')}, {t0}") for time in times]
+        return entries(self._at(listed, v.emit(f"shl i64 {p}, 3")), 8, "i64"), entries(self._at(lanes, p), 1, "i8")
+
+    def _loader(self, pieces: list[str], t0: str) -> Callable[[int], str]:
+        """Return a function that loads values for these pieces, of a chunk of times from `t0` on."""
+        v = self.v
+        members = [v.emit(f"shl i64 {v.emit(f'udiv i64 {piece}, {_PIECES}')}, 3") for piece in pieces]
+        times = [v.emit(f"mul i64 {v.emit(f'urem i64 {piece}, {_PIECES}')}, {EIGHT}") for piece in pieces]
+        instants = [v.emit(f"shl i64 {v.emit(f'add i64 {time}, {t0}')}, 3") for time in times]
 
         def load(k: int) -> str:
             if k in self.plan.kept:
                 row = self._row_of(k)
-                return self._of_kind(k, self._each([self._at(row, v.emit(f"shl i64 {m}, 3")) for m in members], EIGHT))
+                return self._of_kind(k, self._each([self._at(row, eight) for eight in members], EIGHT))
             if k in self.stored:
                 place = len(self.program.outputs) + self.stored.index(k)
                 return self._of_kind(k, self._lines([self._piece_at(place, piece) for piece in pieces]))
             row = self._common_row(k)
             if self.plan.axes[k]:
-                return self._of_kind(k, self._lines([self._at(row, v.emit(f"shl i64 {t}, 3")) for t in instants]))
+                return self._of_kind(k, self._lines([self._at(row, eight) for eight in instants]))
             return self._of_kind(k, self._splat(v.emit(f"load double, ptr {row}")))
 
-        self._begin(load)
-        self.decided = dict(branch.when)
-        self.values.update((c, v.boolean(holds)) for c, holds in branch.when)
-        last = f"packed{j}.body"
-        for i, part in enumerate(branch.parts):
-            if part.when:
-                last = self._skipped(f"packed{j}.{i}", last, part)
-            else:
-                self._steps(part.steps)
-        self.decided = {}
-        name = f"llvm.masked.store.v{EIGHT}f64.p0"
-        v.declared[name] = f"declare void @{name}({_LINE}, ptr, i32, <{EIGHT} x i1>)"
-        for place, k in enumerate(self.program.outputs.values()):
-            if k not in branch.outputs:
-                continue
-            value = self._as_real(k)
-            for i, (piece, byte) in enumerate(zip(pieces, bits, strict=True)):
-                some = v.part(value, range(i * EIGHT, (i + 1) * EIGHT))
-                mask = v.emit(f"bitcast i8 {byte} to <{EIGHT} x i1>")
-                given = f"{_LINE} {some}, ptr {self._piece_at(place, piece)}, i32 64, <{EIGHT} x i1> {mask}"
-                v.lines.append(f"  call void @{name}({given})")
-        return last
+        return load
+
+    def _put(self, place: int, value: str, pieces: list[str], bits: list[str]) -> None:
+        """Store the lanes of an output that need the branch."""
+        v, name, truth = self.v, f"llvm.masked.store.v{EIGHT}f64.p0", f"<{EIGHT} x i1>"
+        v.declared[name] = f"declare void @{name}({_LINE}, ptr, i32, {truth})"
+        for i, (piece, byte) in enumerate(zip(pieces, bits, strict=True)):
+            some, mask = v.part(value, range(i * EIGHT, (i + 1) * EIGHT)), v.emit(f"bitcast i8 {byte} to {truth}")
+            at = self._piece_at(place, piece)
+            v.lines.append(f"  call void @{name}({_LINE} {some}, ptr {at}, i32 64, {truth} {mask})")
 
     def _lines(self, places: list[str]) -> str:
         """Return a vector of pieces in memory."""
