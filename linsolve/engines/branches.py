@@ -178,13 +178,16 @@ def _branch(
 
 
 def _dependent(program: Program, steps: list[int], own: set[int], decided: dict[int, bool]) -> list[int]:
-    """Return the steps that depend on `own`, and the products that are fused with their sums."""
+    """Return the steps that depend on `own`, and the polynomials that they are terms of, which are one operation."""
     found = set[int]()
     for k in steps:
         if any(a in own or a in found for a in _arguments(program, k, decided)):
             found.add(k)
-    fused = {program.steps[k].args[0] for k in found if program.steps[k].data == FUSED}
-    return [k for k in steps if k in found or k in fused]
+    for k in reversed(steps):
+        if k in found and program.steps[k].data == FUSED:
+            product = program.steps[k].args[0]
+            found |= {product, *(a for a in program.steps[product].args if program.steps[a].data == FUSED)}
+    return [k for k in steps if k in found]
 
 
 def _arguments(program: Program, k: int, decided: dict[int, bool]) -> tuple[int, ...]:

@@ -55,6 +55,16 @@ def shared_branches():
     return xp.program
 
 
+def polynomial_branches():
+    """Return a program with a polynomial whose coefficients are of branches that exclude each other."""
+    xp = Tracer()
+    x, t = xp.input("x"), xp.input("t")
+    u = x * t
+    first, second = xp.where(u < 0, long(u, 0.5), 0.0), xp.where(u < 0, 0.25, long(u, 0.125))
+    xp.program.outputs["y"] = u.fused(u.fused(second, 2.5), first).index
+    return xp.program
+
+
 def simulated(program, steps, found, given):
     """Evaluate the stages; a step that is skipped where its conditions do not hold is a wrong number there."""
     shape, values = np.broadcast_shapes(*(v.shape for v in given.values())), {}
@@ -120,29 +130,28 @@ def test_steps_are_skipped_only_where_no_output_needs_them(cls, worth):
 @pytest.mark.parametrize("wrong", [False, True])
 def test_machine_code_skips_nothing_that_a_lane_needs(wrong, monkeypatch):
     pytest.importorskip("llvmlite")
-    from linsolve.engines import compiled, loop
+    from linsolve.engines import compiled, packed
     from linsolve.engines.compiled import Compiled
 
     program, rng = two_branches(), np.random.default_rng(1)
     x = np.sort(rng.uniform(-2, 2, 200))  # lanes of one branch, of both, and across their border
     grid = Grid((4, 1, 200), {"x": x.reshape(1, 1, -1), "t": np.array([-1.0, 0.0, 0.7, 3.0]).reshape(-1, 1, 1)})
 
-    def computed():
-        out = {name: np.empty(grid.shape) for name in program.outputs}
-        assert Compiled(program, grid)(Tile(0, 4, 0, 1, 0, 200), out)
+    def computed(worth):
+        monkeypatch.setattr(compiled, "_made", {})
+        monkeypatch.setattr(packed, "WORTH", worth)
+        made, out = Compiled(program, grid), {name: np.empty(grid.shape) for name in program.outputs}
+        assert ("llvm.vector.reduce.or" in made.machine.text) == (worth == 40)  # the jumps over a stage
+        assert made(Tile(0, 4, 0, 1, 0, 200), out)
         return np.stack(list(out.values()))
 
-    monkeypatch.setattr(compiled, "_made", {})
-    monkeypatch.setattr(loop, "WORTH", 10**6)
-    every = computed()
-    monkeypatch.setattr(compiled, "_made", {})
-    monkeypatch.setattr(loop, "WORTH", 40)
+    every = computed(10**6)
     if wrong:  # a stage that takes one condition the other way
         needed = branches._needed
         turned = lambda *args: {k: frozenset((c, not h) for c, h in w) for k, w in needed(*args).items()}  # noqa: E731
         monkeypatch.setattr(branches, "_needed", turned)
         branches._stages.cache_clear()
-    assert (computed().tobytes() == every.tobytes()) is not wrong
+    assert (computed(40).tobytes() == every.tobytes()) is not wrong
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])
@@ -186,7 +195,7 @@ def test_times_of_one_member_side_by_side_give_the_bits_of_members_at_one_time(m
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-@pytest.mark.parametrize("program", [two_branches, nested_branches, shared_branches])
+@pytest.mark.parametrize("program", [two_branches, nested_branches, shared_branches, polynomial_branches])
 def test_branches_of_listed_vectors_keep_every_bit(program, wrong, monkeypatch):
     pytest.importorskip("llvmlite")
     from linsolve.engines import compiled, packed
