@@ -188,7 +188,11 @@ class _Weights(Flow):
     def velocity(self, xp: Any, z: Any) -> Any:
         """Return minus the gradient of the loss times the rates."""
         made, gap = self._gap(xp, z)
-        return self.State(*self._moves(xp, z, made, gap @ self.covariance))
+        return self.pulled(xp, z, made, gap @ self.covariance)
+
+    def pulled(self, xp: Any, z: Any, made: Sequence[Any], pull: Any) -> Any:
+        """Return the velocity for minus the gradient with respect to the map; `made` are the partial products."""
+        return self.State(*self._moves(xp, z, made, pull))
 
 
 class _BiasedWeights(_Weights):
@@ -216,11 +220,9 @@ class _BiasedWeights(_Weights):
         made = affine_maps(xp, *self.parts(z))
         return made, self.target - made[-1]
 
-    def velocity(self, xp: Any, z: Any) -> Any:
-        """Return minus the gradient of the loss times the rates; a bias has the rate of its layer."""
+    def pulled(self, xp: Any, z: Any, made: Sequence[Any], pull: Any) -> Any:
+        """Return the velocity for minus the gradient with respect to the map; a bias has the rate of its layer."""
         layers, _ = self.parts(z)
-        made, gap = self._gap(xp, z)
-        pull = gap @ self.covariance
         first, *others = self._moves(xp, layers, made, pull)
         back = pulls(xp, layers, pull)
         turns = [self.rates[..., k, None] * back[k][..., -1] for k, has in enumerate(self.biased) if has]

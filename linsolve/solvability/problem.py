@@ -181,7 +181,9 @@ class BiasedProblem(Problem):
         flow, net = self.flow, self.network
         first, *others = self.weights
         z = flow.State(first @ net.span, *others)
-        map_ = affine_maps(np, *flow.parts(z))[-1]
+        made, inputs = affine_maps(np, *flow.parts(z)), self.inputs
+        # from the samples, of which sums are more often exact than a least-squares fit
+        pull = (self.samples[1].T - made[-1] @ inputs.T) @ inputs / len(inputs)  # type: ignore[index]
         rates = [*net.rates, *(rate for rate, each in zip(net.rates, net.biases, strict=True) if each is not None)]
-        moves = [move / rate for move, rate in zip(flow.velocity(np, z), rates, strict=True)]
-        return (flow.target - map_) @ flow.covariance, moves
+        moves = [move / rate for move, rate in zip(flow.pulled(np, z, made, pull), rates, strict=True)]
+        return pull, moves
