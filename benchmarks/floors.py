@@ -1,4 +1,4 @@
-"""Lower bounds of time on this machine: filling, reading and adding memory on all cores, a product, calls of NumPy.
+"""Lower bounds of time on this machine: memory on all cores, products, calls of NumPy, and machine code alone.
 
 Filling and reading use the arrays of the workload and the threads of the package: the rate depends on where an array
 lies in memory, and threads that sleep may wake up on one processor.

@@ -58,7 +58,7 @@ def followed(problem: workloads.Modes, workload: str) -> list[Way]:
 
 
 def checks(flow: ls.Flow, t: np.ndarray, z0: Any, out: dict[str, np.ndarray]) -> Callable[[], None]:
-    """Return a call that does what `evaluate` does besides the evaluation, by the engine for which it is the most."""
+    """Return a call of all that `evaluate` does besides the evaluation, compiled if the extra is installed."""
 
     def call() -> None:
         posed = pose(flow, t, z0)

@@ -1,4 +1,4 @@
-"""Steps that only one branch of a `where` needs, which a loop skips if no number of a vector or a block takes it.
+"""Steps that only one branch of a `where` needs, which a loop skips, or evaluates apart for the numbers that take it.
 
 See W4 in ``benchmarks/RESULTS.md``: most outputs are in the tail of a deep mode, and need no step of its head.
 """

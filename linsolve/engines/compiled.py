@@ -1,6 +1,6 @@
-"""Compilation of a program to one branch-free SIMD loop over members and times (extra ``[fast]``).
+"""Compilation of a program to SIMD loops over members and times (extra ``[fast]``).
 
-LLVM IR is written as text because it compiles in 0.1 to 0.6 s, while numba takes 0.7 s to minutes, and because
+LLVM IR is written as text because it compiles in 0.1 to 1 s, while numba takes 0.7 s to minutes, and because
 auto-vectorization of short loops is unreliable. See the rows "ours, compiled" of W1, W3, W4 and W7 in
 ``benchmarks/RESULTS.md``.
 """
@@ -16,8 +16,8 @@ import numpy as np
 
 from linsolve.engines.branches import stages
 from linsolve.engines.constants import early_values
+from linsolve.engines.listed import CHUNK
 from linsolve.engines.loop import INNER, LANES, WORTH, assembly
-from linsolve.engines.packed import CHUNK
 from linsolve.engines.plan import Grid, Plan, Tile, plan_of, share_of, tiles
 from linsolve.engines.program import Program
 from linsolve.numerics.threads import forkable_lock, workers
@@ -86,7 +86,8 @@ class Compiled:
     Sums, products, quotients and square roots are bitwise equal to those of NumPy; other functions are within 1.05 ulp
     (``tests/engines/test_fused_compiled.py``). Polynomials recorded with `Value.fused` round once per term, not twice.
     A branch of a `where` is skipped if no number of a vector takes it (`branches`), or evaluated afterwards for the
-    vectors that take it (`packed`). In programs with branches, polynomials are sums of pairs of terms.
+    vectors that take it (`listed`). In programs with branches, at 32 times or more, polynomials are sums of pairs of
+    terms: last digits may depend on the number of times.
     Steps that depend only on time are computed with NumPy. Machine code is cached for each program and each set of
     varying inputs until the process ends.
 

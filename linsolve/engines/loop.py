@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from linsolve.engines.packed import CHUNK, EIGHT, WORTH, Packed, scratch_of
+from linsolve.engines.listed import CHUNK, EIGHT, WORTH, Listed, scratch_of
 from linsolve.engines.plan import Plan
 from linsolve.engines.vectors import Vectors
 
@@ -50,7 +50,7 @@ def assembly(
 
     With `totals` the loop does not write outputs but sums them: one vector for each row of each part of `wide` columns.
     With `by_member` the lanes of a vector are times of one or two members, which are more often in the same branch of a
-    formula than members at one time; branches are evaluated afterwards, for the vectors that need them (`packed`).
+    formula than members at one time; branches are evaluated afterwards, for the vectors that need them (`listed`).
     """
     program = plan.program
     inputs = [k for k in plan.member if program.steps[k].op == "input"]
@@ -63,7 +63,7 @@ def assembly(
     return Loop(writer.text() if text else "", inputs, common, scratch, wide)
 
 
-class _Writer(Packed):
+class _Writer(Listed):
     """Writer of one loop."""
 
     def __init__(
@@ -220,7 +220,7 @@ class _Writer(Packed):
         left = v.emit(f"sub i64 {times}, {t0}")
         less = v.emit(f"icmp slt i64 {left}, {CHUNK}")
         length = v.emit(f"select i1 {less}, i64 {left}, i64 {CHUNK}")
-        unused = self._lay_out(self._at("%scratch", str(self.pitch * max(1, len(self.plan.kept)))))
+        lists = self._lay_out(self._at("%scratch", str(self.pitch * max(1, len(self.plan.kept)))))
         at = self._at_time(t0, out)
 
         def each(m: str) -> str:
@@ -229,7 +229,7 @@ class _Writer(Packed):
             return "instant.done"
 
         def time(t: str) -> str:
-            rows = [self._at_time_below(v.emit(f"add i64 {t}, {j}"), length, at, unused) for j in range(EIGHT)]
+            rows = [self._at_time_below(v.emit(f"add i64 {t}, {j}"), length, at, lists) for j in range(EIGHT)]
             piece, before = v.emit(f"udiv i64 {t}, {EIGHT}"), "time.body"
             for j in range(len(out)):  # one after the other, as the registers hold eight rows
                 below = [(inside, each[j]) for inside, each in rows]
@@ -242,15 +242,15 @@ class _Writer(Packed):
         for j, (number, _, _) in enumerate(self.lists):
             several = v.emit(f"load i64, ptr {number}")
             step = self.many.lanes // EIGHT
-            self._loop(f"packed{j}", before, several, step, partial(self._packed, j, count=several, t0=t0))
-            before = f"packed{j}.done"
+            self._loop(f"branch{j}", before, several, step, partial(self._branch, j, count=several, t0=t0))
+            before = f"branch{j}.done"
         self._loop("time", before, length, EIGHT, time)
         return "time.done"
 
-    def _at_time_below(self, t: str, length: str, out: list[str], unused: str) -> tuple[str, list[str]]:
-        """Return whether a time is below `length`, and its rows, which are unused memory if it is not."""
+    def _at_time_below(self, t: str, length: str, out: list[str], lists: str) -> tuple[str, list[str]]:
+        """Return whether a time is below `length`, and its rows: if it is not, the lists, no longer needed."""
         below = self.v.emit(f"icmp slt i64 {t}, {length}")
-        return below, [self.v.emit(f"select i1 {below}, ptr {p}, ptr {unused}") for p in self._at_time(t, out)]
+        return below, [self.v.emit(f"select i1 {below}, ptr {p}, ptr {lists}") for p in self._at_time(t, out)]
 
     def _instant(self, m: str, t: str, t0: str, eight: str) -> str:
         """Compute several times of one or two members, and store them in the scratch memory."""

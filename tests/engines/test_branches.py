@@ -130,7 +130,7 @@ def test_steps_are_skipped_only_where_no_output_needs_them(cls, worth):
 @pytest.mark.parametrize("wrong", [False, True])
 def test_machine_code_skips_nothing_that_a_lane_needs(wrong, monkeypatch):
     pytest.importorskip("llvmlite")
-    from linsolve.engines import compiled, packed
+    from linsolve.engines import compiled, listed
     from linsolve.engines.compiled import Compiled
 
     program, rng = two_branches(), np.random.default_rng(1)
@@ -139,7 +139,7 @@ def test_machine_code_skips_nothing_that_a_lane_needs(wrong, monkeypatch):
 
     def computed(worth):
         monkeypatch.setattr(compiled, "_made", {})
-        monkeypatch.setattr(packed, "WORTH", worth)
+        monkeypatch.setattr(listed, "WORTH", worth)
         made, out = Compiled(program, grid), {name: np.empty(grid.shape) for name in program.outputs}
         assert ("llvm.vector.reduce.or" in made.machine.text) == (worth == 40)  # the jumps over a stage
         assert made(Tile(0, 4, 0, 1, 0, 200), out)
@@ -198,27 +198,27 @@ def test_times_of_one_member_side_by_side_give_the_bits_of_members_at_one_time(m
 @pytest.mark.parametrize("program", [two_branches, nested_branches, shared_branches, polynomial_branches])
 def test_branches_of_listed_vectors_keep_every_bit(program, wrong, monkeypatch):
     pytest.importorskip("llvmlite")
-    from linsolve.engines import compiled, packed
+    from linsolve.engines import compiled, listed
     from linsolve.engines.compiled import Compiled
 
     program, rng = program(), np.random.default_rng(4)
     if wrong:  # a list that leaves out the last lane of a vector
-        needed = packed.Packed._needed
+        needed = listed.Listed._needed
 
         def short(self, when):
             most = ", ".join(f"i1 {int(k < self.v.lanes - 1)}" for k in range(self.v.lanes))
             return self.v.logic("and", needed(self, when), f"<{most}>")
 
-        monkeypatch.setattr(packed.Packed, "_needed", short)
-    same, every = [], packed.branches_of
+        monkeypatch.setattr(listed.Listed, "_needed", short)
+    same, every = [], listed.branches_of
     for times, rows, columns in ((130, 1, 201), (33, 3, 7), (64, 1, 64), (40, 5, 1), (64, 1, 2)):
         given = {"x": rng.uniform(-2, 2, (1, rows, columns)), "t": rng.uniform(-1, 3, (times, 1, 1))}
         found = []
         for chosen in (every, lambda plan: []):
-            monkeypatch.setattr(packed, "branches_of", chosen)
+            monkeypatch.setattr(listed, "branches_of", chosen)
             monkeypatch.setattr(compiled, "_made", {})
             made = Compiled(program, Grid((times, rows, columns), given))
-            assert bool(packed.branches_of(made.plan)) == (chosen is every)
+            assert bool(listed.branches_of(made.plan)) == (chosen is every)
             out = {name: np.zeros((times, rows, columns)) for name in program.outputs}
             assert all(made(tile, {name: tile.of(v) for name, v in out.items()}) for tile in made.tiles())
             found.append(np.stack(list(out.values())))
