@@ -170,9 +170,9 @@ def _branch(
             continue
         if steps:
             own.update(steps)
-            parts.append(Stage(rest, steps, [], stage.results))
-            used.update(a for k in steps for a in _arguments(program, k, decided))
-            used.update(c for c, _ in rest)
+            given = {a for k in steps for a in _arguments(program, k, decided)} - set(steps)
+            parts.append(Stage(rest, steps, sorted(given), stage.results))
+            used.update(given, (c for c, _ in rest))
     outputs = [k for k in program.outputs.values() if k in own]
     return Branch(when, frozenset(group), parts, sorted(used - own - known - set(decided)), outputs)
 

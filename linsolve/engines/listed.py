@@ -17,13 +17,13 @@ from linsolve.engines.plan import Plan
 from linsolve.engines.program import BOOLEAN, Program
 from linsolve.engines.vectors import Vectors
 
-__all__ = ["CHUNK", "EIGHT", "WORTH", "Listed", "branches_of", "scratch_of"]
+__all__ = ["CHUNK", "EIGHT", "PIECES", "WORTH", "Listed", "branches_of", "scratch_of"]
 
 CHUNK = 64  # times of one member that scratch memory holds at once
 EIGHT = 8  # times of one member in a piece: a line of the cache
 WORTH = 40  # least cost of a branch that is skipped, in additions
 _MOST_GIVEN = 8  # values that are stored for a branch; more cost as much time as is saved
-_PIECES = CHUNK // EIGHT  # of each member
+PIECES = CHUNK // EIGHT  # of each member
 _LINE = f"<{EIGHT} x double>"
 
 
@@ -41,13 +41,18 @@ def _branches(program: Program, full: tuple[int, ...], kept: tuple[int, ...], ea
 def scratch_of(plan: Plan, wide: int) -> int:
     """Return the doubles of scratch memory of a chunk of `wide` members, besides what is kept of them."""
     found = branches_of(plan)
-    given = {k for branch in found for k in branch.given}
-    return wide * CHUNK * (len(plan.program.outputs) + len(given)) + _list_of(wide) * max(1, len(found))
+    rows = len(plan.program.outputs) + len(_stored_for(found))
+    return wide * CHUNK * rows + _list_of(wide) * max(1, len(found))
+
+
+def _stored_for(found: list[Branch]) -> list[int]:
+    """Return the values that all pieces store for the branches."""
+    return sorted({k for branch in found for k in branch.given})
 
 
 def _list_of(wide: int) -> int:
     """Return the doubles of a list: its length, the pieces, and which lanes of each need the branch."""
-    return EIGHT + wide * _PIECES + EIGHT + wide + EIGHT
+    return EIGHT + wide * PIECES + EIGHT + wide + EIGHT
 
 
 class Listed(Instructions):
@@ -80,13 +85,13 @@ class Listed(Instructions):
     def _lay_out(self, begin: str) -> str:
         """Place outputs, values for branches and empty lists in scratch memory; return the address of the lists."""
         self.branches, block = branches_of(self.plan), 8 * self.wide * CHUNK
-        self.stored = sorted({k for branch in self.branches for k in branch.given})
+        self.stored = _stored_for(self.branches)
         self.outputs_at, self.lists = begin, []
         end = self._at(begin, str(block * (len(self.program.outputs) + len(self.stored))))
         for j in range(len(self.branches)):
             number = self._at(end, str(8 * _list_of(self.wide) * j))
             pieces = self._at(number, str(8 * EIGHT))
-            self.lists.append((number, pieces, self._at(pieces, str(8 * (self.wide * _PIECES + EIGHT)))))
+            self.lists.append((number, pieces, self._at(pieces, str(8 * (self.wide * PIECES + EIGHT)))))
             self.v.lines.append(f"  store i64 0, ptr {number}")
         return end
 
@@ -139,9 +144,9 @@ class Listed(Instructions):
     def _listed(self, m: str, t: str) -> None:
         """Store outputs and what branches need, of some times of a few members from `m` and `t` on; list the pieces."""
         v = self.v
-        piece = v.emit(f"add i64 {v.emit(f'mul i64 {m}, {_PIECES}')}, {v.emit(f'udiv i64 {t}, {EIGHT}')}")
+        piece = v.emit(f"add i64 {v.emit(f'mul i64 {m}, {PIECES}')}, {v.emit(f'udiv i64 {t}, {EIGHT}')}")
         pieces = [
-            (first, v.emit(f"add i64 {piece}, {first // self.times * _PIECES + first % self.times // EIGHT}"))
+            (first, v.emit(f"add i64 {piece}, {first // self.times * PIECES + first % self.times // EIGHT}"))
             for first in range(0, v.lanes, EIGHT)
         ]
         for j, k in enumerate([*self.program.outputs.values(), *self.stored]):
@@ -152,8 +157,7 @@ class Listed(Instructions):
         for branch, (length, listed, lanes) in zip(self.branches, self.lists, strict=True):
             needed, count = self._needed(branch.when), v.emit(f"load i64, ptr {length}")
             for first, number in pieces:  # each is written over the one before unless that is needed
-                places = f"<{EIGHT} x i32> <{', '.join(f'i32 {k}' for k in range(first, first + EIGHT))}>"
-                bits = v.emit(f"shufflevector {v.truth} {needed}, {v.truth} poison, {places}")
+                bits = v.part(needed, range(first, first + EIGHT), v.truth)
                 byte = v.emit(f"bitcast <{EIGHT} x i1> {bits} to i8")
                 at = self._at(listed, v.emit(f"shl i64 {count}, 3"))
                 v.lines += [f"  store i64 {number}, ptr {at}", f"  store i8 {byte}, ptr {self._at(lanes, count)}"]
@@ -201,8 +205,8 @@ class Listed(Instructions):
     def _loader(self, pieces: list[str], t0: str) -> Callable[[int], str]:
         """Return a function that loads values for these pieces, of a chunk of times from `t0` on."""
         v = self.v
-        members = [v.emit(f"shl i64 {v.emit(f'udiv i64 {piece}, {_PIECES}')}, 3") for piece in pieces]
-        times = [v.emit(f"mul i64 {v.emit(f'urem i64 {piece}, {_PIECES}')}, {EIGHT}") for piece in pieces]
+        members = [v.emit(f"shl i64 {v.emit(f'udiv i64 {piece}, {PIECES}')}, 3") for piece in pieces]
+        times = [v.emit(f"mul i64 {v.emit(f'urem i64 {piece}, {PIECES}')}, {EIGHT}") for piece in pieces]
         instants = [v.emit(f"shl i64 {v.emit(f'add i64 {time}, {t0}')}, 3") for time in times]
 
         def load(k: int) -> str:

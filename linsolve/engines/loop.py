@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from linsolve.engines.listed import CHUNK, EIGHT, WORTH, Listed, scratch_of
+from linsolve.engines.listed import CHUNK, EIGHT, PIECES, WORTH, Listed, scratch_of
 from linsolve.engines.plan import Plan
 from linsolve.engines.vectors import Vectors
 
@@ -152,8 +151,9 @@ class _Writer(Listed):
         """Return the values of such a step at several times, of each member of a vector."""
         if not self.plan.axes[k]:
             return self._of_time(k, "0")
-        place = self._at(self._common_row(k), eight)
-        return self._of_kind(k, self._spread(place, self.times, lambda j: j % self.times))
+        v, place = self.v, self._at(self._common_row(k), eight)
+        few = v.emit(f"load <{self.times} x double>, ptr {place}, align 8")
+        return self._of_kind(k, v.joined([few] * (v.lanes // self.times), self.times))
 
     def _of_members(self, k: int, eight: str) -> str:
         """Return the values of a step computed once per member, at `eight` times the first member."""
@@ -164,13 +164,6 @@ class _Writer(Listed):
         """Return the values of such a step for the members of a vector of several times."""
         place, members = self._at(self._row_of(k), eight), range(self.v.lanes // self.times)
         return self._of_kind(k, self._each([self._at(place, str(8 * member)) for member in members], self.times))
-
-    def _spread(self, place: str, count: int, source: Callable[[int], int]) -> str:
-        """Return a vector whose lanes are some of the `count` numbers in memory."""
-        v, some = self.v, f"<{count} x double>"
-        few = v.emit(f"load {some}, ptr {place}, align 8")
-        lanes = ", ".join(f"i32 {source(j)}" for j in range(v.lanes))
-        return v.emit(f"shufflevector {some} {few}, {some} poison, <{v.lanes} x i32> <{lanes}>")
 
     def _members(self, few: Vectors, m: str, count: str, at: list[str], varies: list[int]) -> str:
         with self._lanes_of(few) as v:
@@ -265,7 +258,7 @@ class _Writer(Listed):
     def _copied(self, j: int, count: str, piece: str, rows: list[tuple[str, str]], m: str) -> str:
         """Write eight times of an output of some members from scratch memory, where each piece is of one member."""
         v, eight, zero = self.v, self.v.emit(f"shl i64 {m}, 3"), self.v.number(0.0)
-        first = self._piece_at(j, v.emit(f"add i64 {v.emit(f'mul i64 {m}, {CHUNK // EIGHT}')}, {piece}"))
+        first = self._piece_at(j, v.emit(f"add i64 {v.emit(f'mul i64 {m}, {PIECES}')}, {piece}"))
         places = [self._at(first, str(8 * CHUNK * member)) for member in range(v.lanes)]
         given = [v.emit(f"load <{EIGHT} x double>, ptr {place}, align 64") for place in places]
         turned = [v.turned(given[k : k + EIGHT]) for k in range(0, v.lanes, EIGHT)]

@@ -124,11 +124,10 @@ class Vectors:
 
     # order
 
-    def part(self, a: str, lanes: Iterable[int]) -> str:
-        """Return some lanes of a real vector."""
-        places = ", ".join(f"i32 {k}" for k in lanes)
-        count = places.count("i32")
-        return self.pure(f"shufflevector {self.real} {a}, {self.real} poison, <{count} x i32> <{places}>")
+    def part(self, a: str, lanes: range, kind: str | None = None) -> str:
+        """Return some lanes of a vector, by default a real one."""
+        kind, places = kind or self.real, ", ".join(f"i32 {k}" for k in lanes)
+        return self.pure(f"shufflevector {kind} {a}, {kind} poison, <{len(lanes)} x i32> <{places}>")
 
     def joined(self, parts: list[str], lanes: int) -> str:
         """Return the vector of parts that have so many lanes each, a power of two of them."""
