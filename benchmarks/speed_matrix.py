@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.accuracy_whitened import difference
 from linsolve import WhitenedTwoLayer, arithmetic
+from linsolve.numerics.one_matrix import cholesky, inverted_triangle, qr
 from linsolve.numerics.threads import shared
-from linsolve.systems.whitened.factorizations import inverted
 from linsolve.systems.whitened.matrix_riccati import matrix_riccati
 from linsolve.systems.whitened.start_frame import start_frame
 
@@ -163,7 +163,8 @@ def exact(target: np.ndarray, start: Any, t: float, bits: int = 400) -> list[np.
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """Return a context in which BLAS runs on one thread."""
+    """Return a context in which BLAS runs on one thread, that of SciPy too."""
+    import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1)
@@ -241,20 +242,20 @@ def operations(target: np.ndarray, start: Any, what: str) -> Callable[[], None]:
     maps = [np.ascontiguousarray(a[:, : max(n_in, n_out)].T) for a in (frame.basis[:n_in], frame.basis[n_in:])]
 
     def of_start() -> None:
-        np.linalg.cholesky(whole)
-        for a, b in ((product.T, product), (gram_in, gram_in.T), (gram_out, product)):
-            a @ b, b @ a
-        inverted(np, np.linalg.cholesky(gram_in)) @ product.T
+        cholesky(whole)
+        lower = cholesky(gram_in)
+        other = product @ inverted_triangle(lower).T
+        lower.T @ lower, other.T @ other, other @ other.T
 
     begin = (lambda: np.linalg.svd(target), of_start) if what == "a new flow" else (of_start,)
 
     def call() -> None:
         shared(lambda part: part(), begin)
         maps[0] @ frame.root[:n_in], maps[1] @ frame.root[n_in:]
-        turn, upper = np.linalg.qr(square)
-        frame.q[n_in:] @ turn, frame.root @ turn, inverted(np, upper.T)
-        factor = np.linalg.cholesky(rows @ rows.T + np.eye(len(rows)))
-        q = (inverted(np, factor) @ rows)[:, :n_in]
+        turn, upper = qr(square)
+        frame.q[n_in:] @ turn, frame.root @ turn, inverted_triangle(upper.T)
+        factor = cholesky(rows @ rows.T + np.eye(len(rows)))
+        q = (inverted_triangle(factor) @ rows)[:, :n_in]
         top, bottom = q @ maps[0], q @ maps[1]
         bottom.T @ top, top.T @ top, bottom.T @ bottom
 
@@ -262,7 +263,7 @@ def operations(target: np.ndarray, start: Any, what: str) -> Callable[[], None]:
 
 
 def factorizations(target: np.ndarray, start: Any) -> None:
-    """Compute the factorizations that every form needs: SVD of the target, eigenvectors of the start."""
+    """Compute the factorizations of the published forms: SVD of the target, eigenvectors of the start."""
     product, gram_in, gram_out = start
     np.linalg.svd(target)
     np.linalg.eigh(np.block([[gram_in, product.T], [product, gram_out]]))

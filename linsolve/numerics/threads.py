@@ -116,7 +116,9 @@ class _OneThread:
                     from threadpoolctl import ThreadpoolController
 
                     self.controller, self.modules = ThreadpoolController(), len(sys.modules)
-                self.limits.enter_context(self.controller.limit(limits=1, user_api="blas"))
+                blas = (each for each in self.controller.lib_controllers if each.user_api == "blas")
+                if any(each.num_threads != 1 for each in blas):
+                    self.limits.enter_context(self.controller.limit(limits=1, user_api="blas"))
             self.inside += 1
 
     def __exit__(self, *error: object) -> None:

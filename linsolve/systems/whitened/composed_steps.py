@@ -146,17 +146,22 @@ def carried(xp: Any, h: Any, short: Any, old: Any, root: Any, q: Any, right: Any
     The basis mixes inputs and outputs. Only the change is computed in the basis, so that a much smaller block stays
     accurate. If all steps are short, `q` is not used.
     """
-    freely = xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None])
-    h = xp.where(short, h, xp.zeros_like(h))[..., None]
-    safe = xp.where(freely > 0, freely, xp.ones_like(freely))
-    sinh = xp.where(freely > 0, xp.sinh(freely * h) / safe, h + 0 * freely)
-    # 1/c - 1 = (1 - c)/c with c - 1 = (cosh x - 1) - f sinh(x)/h
-    beyond = 2 * xp.sinh(freely * h / 2) ** 2 - frame.rate * sinh
-    change = (-beyond / (1 + beyond))[..., None] * old
+    gain = gained(xp, xp.where(short, h, xp.zeros_like(h)), frame.rate, frame.spread)
+    change = gain[..., None] * old
     gentle = (root + frame.basis @ change) @ right
     if arithmetic.to_numpy(short).all():
         return gentle
     return xp.where(short[..., None, None], gentle, frame.basis @ q)
+
+
+def gained(xp: Any, h: Any, rate: Any, spread: Any) -> Any:
+    """Return ``1/c - 1`` of each mode after a short step, to full relative accuracy."""
+    freely, h = xp.hypot(rate, xp.sqrt(spread)[..., None]), h[..., None]
+    safe = xp.where(freely > 0, freely, xp.ones_like(freely))
+    sinh = xp.where(freely > 0, xp.sinh(freely * h) / safe, h + 0 * freely)
+    # (1 - c)/c with c - 1 = (cosh x - 1) - f sinh(x)/h
+    beyond = 2 * xp.sinh(freely * h / 2) ** 2 - rate * sinh
+    return -beyond / (1 + beyond)
 
 
 def relaxed(xp: Any, frame: Frame) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.numerics import one_matrix
 
 __all__ = ["RELIABLE", "echelon", "factored", "flipped", "inverted", "stacked"]
 
@@ -20,7 +22,7 @@ SMALL = 13
 def factored(xp: Any, bracket: Any) -> Any:
     """Return Cholesky factors, nan where a matrix is numerically singular."""
     try:
-        return xp.linalg.cholesky(bracket)
+        return one_matrix.cholesky(bracket) if one_matrix.is_one(bracket) else xp.linalg.cholesky(bracket)
     except np.linalg.LinAlgError:
         axis = next((k for k, size in enumerate(bracket.shape[:-2]) if size > 1), None)
         if axis is None:
@@ -33,6 +35,8 @@ def factored(xp: Any, bracket: Any) -> Any:
 
 def inverted(xp: Any, factor: Any) -> Any:
     """Return the inverse of lower triangular matrices, by recursive halving into ``[[A, 0], [C, D]]``."""
+    if one_matrix.is_one(factor):
+        return one_matrix.inverted_triangle(factor)
     n = factor.shape[-1]
     if n <= SMALL:
         return xp.linalg.inv(factor)
@@ -130,7 +134,10 @@ def _sorted(xp: Any, q: Any, root: Any, growing: int, size: Any) -> tuple[Any, A
 def _triangular(xp: Any, q: Any, root: Any, rows: int) -> tuple[Any, Any, Any]:
     """Return `q` and `root` rotated by one QR factorization of the first `rows`, and the sizes of its pivots."""
     # columns in reverse order: a column of zeros, which comes first, keeps them as the last
-    turn, upper = xp.linalg.qr(xp.matrix_transpose(q[..., :rows, ::-1]), mode="complete")
+    leading = flipped(xp, q[..., :rows, :])
+    alone = one_matrix.is_one(leading) and leading.shape[-1] <= rows
+    qr = one_matrix.qr if alone else partial(xp.linalg.qr, mode="complete")
+    turn, upper = qr(xp.matrix_transpose(leading))
     turn, first = flipped(xp, turn[..., ::-1, :]), flipped(xp, xp.matrix_transpose(upper))
     return stacked(xp, first, q[..., rows:, :] @ turn), root @ turn, xp.abs(xp.linalg.diagonal(upper))
 

@@ -24,10 +24,10 @@ from linsolve import arithmetic
 from linsolve.numerics.scalar import integral_of_decay
 from linsolve.numerics.threads import shared
 from linsolve.systems.whitened.buffers import KEPT, Buffers
-from linsolve.systems.whitened.composed_steps import carried, log_flow_map
+from linsolve.systems.whitened.composed_steps import gained, log_flow_map
 from linsolve.systems.whitened.factorizations import factored, inverted
 from linsolve.systems.whitened.flow_map_small import fill_small
-from linsolve.systems.whitened.flow_map_start import Start, paired, prepared
+from linsolve.systems.whitened.flow_map_start import Start, prepared
 from linsolve.systems.whitened.start_frame import Frame
 
 __all__ = ["flow_map"]
@@ -186,22 +186,21 @@ def _block(
     sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not report failures
     excess = xp.where(sound, trace - column.shape[-1], xp.inf * xp.ones_like(trace))
     turn = buffers.times("turn", inverse, column[..., None, :])
-    short, n_in = start.pace * t < 1 / 2, start.inputs.shape[-1]
+    short = start.pace * t < 1 / 2
     brief = arithmetic.to_numpy(short)
-    if brief.all():
-        q = None  # not used by `carried`
-    elif weights is None:
-        q = buffers.product("q", inverse, moved)
-    else:
-        q = buffers.times("q", _led(xp, turn, start, buffers), weights.pull[..., None, :])
     if brief.any():
-        q = None if q is None else turned(paired(xp, q, start.halved))
-        root = turned(carried(xp, t, short, frame.q, frame.root, q, turned(turn), frame))
-        top, bottom = root[..., :n_in], root[..., n_in:]
+        gently = _gently(xp, xp.where(short, t, xp.zeros_like(t)), start, turn, buffers)
+    if brief.all():
+        top, bottom = gently
     else:
+        q = buffers.product("q", inverse, moved) if weights is None else _led(xp, turn, start, buffers)
+        q = q if weights is None else buffers.times("q", q, weights.pull[..., None, :])
         top, bottom = _mapped(xp, start, q, buffers)
+        if brief.any():
+            both = zip(gently, (top, bottom), strict=True)
+            top, bottom = (xp.where(short[..., None, None], a, b) for a, b in both)
     if (arithmetic.to_numpy(frame.spread) > 0).any():
-        fed = turned(_fed(xp, t, frame))
+        fed, n_in = turned(_fed(xp, t, frame)), start.inputs.shape[-1]
         top = xp.concat([top, fed[..., :n_in]], axis=-2)
         bottom = xp.concat([bottom, fed[..., n_in:]], axis=-2)
     pairs = (bottom, top), (top, top), (bottom, bottom)
@@ -212,6 +211,22 @@ def _block(
         np.matmul(turned(a), b, out=into)
     out[3][...] = excess
     return out
+
+
+def _gently(xp: Any, t: Any, start: Start, turn: Any, buffers: Buffers) -> tuple[Any, Any]:
+    """Return input and output rows after short times, each with its relative accuracy.
+
+    The basis mixes inputs and outputs. Only the change is computed in the basis, so that a much smaller block stays
+    accurate.
+    """
+    gain, n_in = gained(xp, t, start.rate, start.frame.spread), start.inputs.shape[-1]
+    change = _mapped(xp, start, buffers.times("q", start.rows, gain[..., None, :]), buffers)
+    root = xp.matrix_transpose(start.frame.root)
+    first = root[..., :n_in], root[..., n_in:]
+    names = ("top", "bottom")
+    moved = (buffers.plus(name, a, b) for name, a, b in zip(names, change, first, strict=True))
+    top, bottom = (buffers.product(f"gentle {name}", turn, a) for name, a in zip(names, moved, strict=True))
+    return top, bottom
 
 
 def _led(xp: Any, turn: Any, start: Start, buffers: Buffers) -> Any:

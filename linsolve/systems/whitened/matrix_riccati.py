@@ -15,7 +15,7 @@ from linsolve.systems.whitened.factorizations import RELIABLE
 from linsolve.systems.whitened.flow_map import flow_map
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance
 from linsolve.systems.whitened.riccati_traced import traced_riccati
-from linsolve.systems.whitened.start_frame import Frame, Modes, eigenbasis, square_root, start_frame
+from linsolve.systems.whitened.start_frame import Frame, Modes, balanced_start, eigenbasis, square_root, start_frame
 from linsolve.systems.whitened.starts import TOLERANCE
 
 __all__ = ["known_start", "matrix_riccati", "moved"]
@@ -175,6 +175,9 @@ def known_start(
     large = xp is np and n >= LARGE and all(a.ndim == 2 for a in (target, product, gram_in, gram_out))
 
     def found() -> tuple[Imbalance, Any]:
+        balanced = balanced_start(product, gram_in, gram_out) if large else None
+        if balanced is not None:
+            return balanced
         kind = imbalance(xp, product, gram_in, gram_out)
         solvable = large and kind.distance <= TOLERANCE
         return kind, square_root(xp, product, gram_in, gram_out, kind) if solvable else None

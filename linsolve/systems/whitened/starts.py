@@ -14,6 +14,7 @@ from linsolve.arithmetic import precision, spacing
 from linsolve.core.arguments import extreme, integer, lengths, number, refuse_beyond_memory
 from linsolve.core.network_arguments import meeting
 from linsolve.core.randomness import orthonormal, seeded
+from linsolve.numerics import one_matrix
 from linsolve.systems.whitened.imbalance import imbalance
 
 __all__ = [
@@ -110,7 +111,8 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     whole[..., rows:, :rows] = y.clip(-1e100, 1e100)
     np.einsum("...ii->...i", whole)[...] += tolerance
     try:
-        np.linalg.cholesky(whole)
+        factor = one_matrix.cholesky if one_matrix.is_one(whole) else np.linalg.cholesky
+        factor(whole)
     except np.linalg.LinAlgError:  # find the field that is invalid
         for k, gram in ((1, x), (2, z)):
             refuse(k, -np.linalg.eigvalsh(gram)[..., 0], "must have no negative eigenvalue (Gram matrix)")
