@@ -7,7 +7,9 @@ Allocating large temporaries costs more than the arithmetic. See the rows "ours,
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -108,20 +110,27 @@ def _choose(condition: Any, a: Any, b: Any) -> Any:
 _OTHERS: dict[str, Any] = {"where": _choose, "astype": _as_real}
 
 
-def _picker(shape: tuple[int, ...], places: np.ndarray) -> Callable[[Any], Any]:
+def _picker(shape: tuple[int, int, int], places: np.ndarray) -> Callable[[Any], Any]:
     """Return a function that picks the numbers at flat indices of a block from an array that broadcasts to it."""
-    at = np.unravel_index(places, shape)
-    known: dict[tuple[int, ...], np.ndarray] = {}
+    known = {shape: places}
 
     def pick(v: np.ndarray) -> np.ndarray:
         if v.size == 1:
             return v.reshape(())
         if v.shape not in known:
-            own = [k if n > 1 else 0 * k for k, n in zip(at, v.shape, strict=True)]
-            known[v.shape] = np.ravel_multi_index(own, v.shape)
+            known[v.shape] = _places_in(v.shape, shape, places)
         return v.reshape(-1).take(known[v.shape], mode="clip")
 
     return pick
+
+
+def _places_in(own: tuple[int, ...], shape: tuple[int, int, int], places: np.ndarray) -> np.ndarray:
+    """Return the flat indices in an array of shape `own` of the places of a block, whose shape it broadcasts to."""
+    if own == (1, *shape[1:]):  # `unravel_index` takes as long as picking from five arrays
+        members = shape[1] * shape[2]
+        return places - places // members * members
+    at = np.unravel_index(places, shape)
+    return np.ravel_multi_index([k if n > 1 else 0 * k for k, n in zip(at, own, strict=True)], own)
 
 
 class _Bench:
@@ -209,9 +218,8 @@ class _Bench:
 
     def _places(self, stage: Stage, shape: tuple[int, int, int]) -> np.ndarray | None:
         """Return the flat indices of the numbers of a block that need a stage; None if evaluating all costs less."""
-        taken: Any = True
-        for c, holds in stage.when:
-            taken = taken & (self.values[c] if holds else ~self.values[c])
+        asked = [self.values[c] if holds else ~self.values[c] for c, holds in stage.when]
+        taken = functools.reduce(operator.and_, asked)
         share = np.count_nonzero(taken) / taken.size
         picked = sum(self.plan.axes[k] > 0 for k in stage.given)
         dear = share * (len(stage.steps) + _PICK * picked) > len(stage.steps)
