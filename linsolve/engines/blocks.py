@@ -219,7 +219,8 @@ class _Bench:
     def _places(self, stage: Stage, shape: tuple[int, int, int]) -> np.ndarray | None:
         """Return the flat indices of the numbers of a block that need a stage; None if evaluating all costs less."""
         asked = [self.values[c] if holds else ~self.values[c] for c, holds in stage.when]
-        taken = functools.reduce(operator.and_, asked)
+        # NumPy is slow on pairs of conditions of different shapes; one that depends on time alone mostly holds
+        taken = functools.reduce(operator.and_, [v for v in asked if not v.all()] or asked[:1])
         share = np.count_nonzero(taken) / taken.size
         picked = sum(self.plan.axes[k] > 0 for k in stage.given)
         dear = share * (len(stage.steps) + _PICK * picked) > len(stage.steps)
