@@ -371,6 +371,10 @@ def _by_field(problem: Problem, out: Any) -> Mapping[str, Any] | None:
     fields, who = problem.z0._fields, type(problem.flow).__name__
     if out is None or isinstance(out, Mapping):
         return out
+    if isinstance(out, str):
+        raise TypeError(
+            f"{who}: out = {out!r} must be NumPy arrays (to write into); an engine is given by name: engine={out!r}"
+        )
     given = tuple(out) if isinstance(out, tuple | list) else (out,)
     if len(given) != len(fields):
         raise ValueError(

@@ -125,6 +125,7 @@ def test_arrays_to_write_into():
         (np.broadcast_to(0.0, (9, 4)), ValueError, r"out\['a'\] is read-only"),
         ([[0.0] * 4] * 9, ValueError, r"out has 9 arrays but needs a"),
         ({"b": np.empty((9, 4))}, ValueError, r"out = 'b' is unknown"),
+        ("compiled", TypeError, r"out = 'compiled' must be NumPy arrays .* engine='compiled'"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(out, kind, message):
