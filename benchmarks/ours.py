@@ -40,16 +40,14 @@ def followed(problem: workloads.Modes, workload: str) -> list[Way]:
     out, flow = np.zeros((len(problem.t), len(problem.s))), problem.flow
     z0 = flow.State(problem.a0)
 
-    def call(engine: str, threads: int | None = None) -> np.ndarray:
-        return evaluate(flow, problem.t, z0, "a", out={"a": out}, engine=engine, threads=threads)["a"]
+    def call(engine: str) -> np.ndarray:
+        return evaluate(flow, problem.t, z0, "a", out={"a": out}, engine=engine)["a"]
 
     wrong = partial(workloads.error_of_modes, problem)
     found = [Way(workload, who, partial(call, engine), 1, wrong) for who, engine in engines().items()]
-    alone, several = partial(call, "blocks", 1), floors.processors()
     found += [
         Way(workload, "floor: fill", floors.fill(out)),
         Way(workload, "floor: checks of the call", checks(flow, problem.t, z0, {"a": out})),
-        Way(workload, "floor: NumPy on threads that never wait", alone, 1 / several, remark="one thread, scaled"),
     ]
     if "ours, compiled" in engines():
         bare = floors.loop(prepared(pose(flow, problem.t, z0), "compiled", ("a",)))

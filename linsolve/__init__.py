@@ -99,10 +99,12 @@ observe_by(_observe)
 iterate_by(_iterate)
 draw_by(_draw)
 
-_get, _ = on_use(__name__, _WHERE)
+_get, _ = on_use(__name__, _WHERE, __all__)
 
 
 def __getattr__(name: str) -> Any:
+    if name in laws.__all__:
+        raise AttributeError(f"linsolve: {name} is a law; say linsolve.laws.{name}")
     return _get(name)
 
 

@@ -210,10 +210,10 @@ def _as_float(who: str, what: str, value: Any, xp: Any, meaning: str) -> Any:
     if kind == "b" and not value.shape:
         raise TypeError(f"{who}: {what} = {shown(value)} is a boolean ({meaning}); pass a number")
     if kind not in "fiub":
-        raise TypeError(
-            f"{who}: {what} = {shown(given)} is not made of real numbers ({meaning}); pass floats, or numbers of more "
-            "digits as an array of linsolve.arithmetic.precise(50)"
-        )
+        some = given if isinstance(given, list | tuple) and given else [given]
+        exact = any(hasattr(each, "__float__") for each in some)  # as numbers of more digits have
+        more = ", or numbers of more digits as an array of linsolve.arithmetic.precise(50)" if exact else ""
+        raise TypeError(f"{who}: {what} = {shown(given)} is not made of real numbers ({meaning}); pass floats{more}")
     return arithmetic.cast(xp, value)
 
 

@@ -369,7 +369,9 @@ class Flow(Parametrized):
             for name in z:
                 if name not in fields:
                     raise ValueError(unknown_name(who, "state field", name, fields))
-            z = tuple(z.get(name) for name in fields)
+            if lacking := [name for name in fields if z.get(name) is None]:
+                raise ValueError(f"{who}: state must give {', '.join(lacking)} too; pass {_maker(cls)}")
+            z = tuple(z[name] for name in fields)
         elif len(fields) == 1 and not isinstance(z, tuple):
             z = (z,)
         if not isinstance(z, tuple | list) or len(z) != len(fields) or any(v is None for v in z):

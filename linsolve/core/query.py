@@ -114,6 +114,8 @@ def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:
             f"{caller}: flow = {what} must be a flow with its parameters (network); such as BalancedMode(s=1.0)"
         )
     who = type(flow).__name__
+    if hasattr(t, "_fields"):
+        raise TypeError(f"{who}: t = {shown(t)} is a state (time), and z0 is the start; swap t and z0")
     given, z0, t = z0, flow.state(z0), times(who, t)
     if all(map(arithmetic.is_double, (*flow.parameters().values(), *z0, t))):
         xp = np

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from linsolve.core.arguments import unknown_name
@@ -12,7 +12,9 @@ from linsolve.core.arguments import unknown_name
 __all__ = ["on_use"]
 
 
-def on_use(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def on_use(
+    package: str, where: Mapping[str, str], public: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a package whose modules are imported on first access.
 
     Parameters
@@ -22,6 +24,8 @@ def on_use(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any]
     where : dict of str to str
         For each name ``"module"``, for the attribute of that name, or ``"module:attribute"``; an empty attribute means
         the module itself.
+    public : iterable of str, optional
+        Further names of the package, for the error.
 
     Raises
     ------
@@ -31,7 +35,7 @@ def on_use(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
     def get(name: str) -> Any:
         if name not in where:
-            raise AttributeError(unknown_name(package, "attribute", name, where))
+            raise AttributeError(unknown_name(package, "attribute", name, {*where, *public}))
         module, colon, attribute = where[name].partition(":")
         value: Any = importlib.import_module(module)
         if attribute or not colon:

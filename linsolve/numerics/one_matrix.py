@@ -11,10 +11,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["cholesky", "inverted_triangle", "is_one", "qr"]
+__all__ = ["LEAST", "cholesky", "inverted_triangle", "is_one", "load", "qr"]
 
 # fewest rows for which these are faster than `numpy.linalg`
 LEAST = 48
+
+
+def load() -> None:
+    """Import LAPACK."""
+    import scipy.linalg.lapack  # noqa: F401
 
 
 def is_one(a: Any) -> bool:

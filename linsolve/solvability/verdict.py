@@ -209,10 +209,10 @@ class Verdict:
     def _distance(self, near: Neighbor) -> list[str]:
         """Return the name of a nearby case, and the error of using it."""
         share = near.measured / near.scale if near.scale > 0 else near.measured
-        bound = f"at most {near.bound.value:.2g}" if near.bound.value < float("inf") else "without a bound"
+        bound = f"bound {near.bound.value:.2g}" if near.bound.value < float("inf") else "no bound"
         return [
             f"Nearest exact case: {near.name}, {near.projection or 'as it stands'}",
-            f"  error of using it: {near.measured:.2g} of outputs up to {near.scale:.2g} ({share:.1%}; {bound}), "
+            f"  error of using it: {near.measured:.2g} ({bound}) on outputs up to {near.scale:.2g}, {share:.1%}, "
             f"rms over samples, up to t = {self.until:.4g}",
         ]
 
@@ -226,8 +226,8 @@ class Verdict:
         for law in self.laws:
             share = law.measured / law.scale if law.scale > 0 else law.measured
             found.append(
-                f"  {law.name}: error {law.measured:.2g} of outputs up to {law.scale:.2g} ({share:.1g} of them; "
-                f"estimated {law.estimate:.1g}, O({law.scaling}))"
+                f"  {law.name}: error {law.measured:.2g} on outputs up to {law.scale:.2g}, {share:.1%} "
+                f"(estimated {law.estimate:.1g}, O({law.scaling}))"
             )
         return found
 

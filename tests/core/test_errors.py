@@ -484,6 +484,45 @@ def test_an_unknown_argument_is_named_with_the_nearest(call, message):
         call()
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: MODE[0](1.0), "BalancedMode: z0 is missing (argument); give t, z0"),
+        (lambda: MODE[0].when(0.1), "BalancedMode: loss is missing (argument); give z0, loss=..."),
+        (lambda: ls.laws.LearningTime(), "LearningTime: last, first, target are missing (parameter)"),
+        (lambda: ls.solve(), "solve: weights, data, t are missing (argument); give weights, data, t"),
+        (
+            lambda: ls.descend(*MODE, 1e-3),
+            "descend: 4 arguments without a name (arguments) must be at most 3: flow, t, z0; give step, max_steps by",
+        ),
+        (lambda: MODE[0](1.0, 0.1, t=2.0), "BalancedMode: t is given twice (argument); leave one of them out"),
+        (lambda: MODE[0](ls.BalancedMode.State(0.1), 1.0), "BalancedMode: t = State(a=0.1) is a state (time)"),
+    ],
+)
+def test_missing_superfluous_and_swapped_arguments_are_named(call, message):
+    with refused(TypeError, message):
+        call()
+
+
+def test_a_state_without_a_field_names_it():
+    flow, start = ls.TwoLayer.example(np.random.default_rng(0))
+    with refused(ValueError, "TwoLayer: state must give u too; pass TwoLayer.State(...)"):
+        flow(1.0, {"w": start.w})
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("LearningTime", "LearningTime is a law; say linsolve.laws.LearningTime"),
+        ("intgrate", "did you mean 'integrate'?"),
+        ("verfy", "did you mean 'verify'?"),
+    ],
+)
+def test_unknown_names_of_the_package_have_a_hint(name, hint):
+    with refused(AttributeError, hint):
+        getattr(ls, name)
+
+
 def test_calls_without_an_object_are_refused_by_python():
     assert ls.BalancedMode.__call__(self=MODE[0], t=1.0, z0=0.1)["a"] > 0.1
     for call in (ls.BalancedMode.__call__, ls.BalancedMode.when, ls.BalancedMode.discrete):

@@ -1,5 +1,8 @@
 """Factorizations of one matrix by LAPACK itself: the same as those of `numpy.linalg`, with the same refusals."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,21 @@ from linsolve.numerics import one_matrix
 from linsolve.numerics.one_matrix import cholesky, inverted_triangle, is_one, qr
 
 SHAPES = [(), (1,), (1, 1)]
+
+
+def test_lapack_is_imported_before_its_threads_are_limited():
+    code = """
+import sys
+import numpy as np
+from threadpoolctl import threadpool_info
+from linsolve.systems.whitened.matrix_riccati import _one_thread
+assert "scipy.linalg" not in sys.modules
+with _one_thread(np, 200):
+    assert "scipy.linalg" in sys.modules
+    print({each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"})
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert told.stdout == "{1}\n"
 
 
 def drawn(*shape, seed=0):

@@ -460,7 +460,7 @@ def test_table_and_json():
     verdict = ls.applies(weights, data)
     text, report = str(verdict), verdict.report()
     assert text.startswith("3-5-4 linear network: NOT EXACT\nNearest exact case: WhitenedTwoLayer, start balanced")
-    assert f"error of using it: {verdict.nearest.measured:.2g} of" in text
+    assert f"error of using it: {verdict.nearest.measured:.2g} (" in text
     assert "To make it exact as WhitenedTwoLayer, bring to 0:\n  FAIL white inputs" in text
     assert "DeepMode" not in text  # other flows only in the report
     assert report.startswith("3-5-4 linear network: NOT EXACT\nTwoLayer: not exact")

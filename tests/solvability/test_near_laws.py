@@ -40,7 +40,7 @@ def test_a_small_white_start_is_nearer_to_a_law_than_to_any_flow(outputs, names)
         f"Nearer: laws of small starts, not exact; linsolve.laws.NAME.of(weights, data, rates):\n  {names[0]}: error"
         in text
     )
-    assert "of them; estimated" in verdict.report()
+    assert "% (estimated" in verdict.report()
     found = json.loads(verdict.to_json())["laws"]
     assert [law["name"] for law in found] == names
     assert found[0]["measured"] == verdict.laws[0].measured

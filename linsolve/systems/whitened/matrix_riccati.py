@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from linsolve import arithmetic
+from linsolve.numerics import one_matrix
 from linsolve.numerics.cache import Memory
 from linsolve.numerics.threads import one_blas_thread, shared
 from linsolve.systems.whitened.composed_steps import graded, relaxed, steps
@@ -307,7 +308,11 @@ def _stepped(xp: Any, t: Any, frame: Frame) -> Any:
 
 
 def _one_thread(xp: Any, n: int) -> Any:
-    return one_blas_thread if xp is np and n >= THREADED else nullcontext()
+    if xp is not np or n < THREADED:
+        return nullcontext()
+    if n >= one_matrix.LEAST:
+        one_matrix.load()  # within the limit, its BLAS would have all threads
+    return one_blas_thread
 
 
 def _plain(xp: Any, t: Any, frame: Frame) -> Any:

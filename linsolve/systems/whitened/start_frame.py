@@ -10,6 +10,7 @@ from linsolve import arithmetic
 from linsolve.arithmetic import precision
 from linsolve.systems.whitened.factorizations import RELIABLE, echelon, factored, flipped, inverted, stacked
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance, largest
+from linsolve.systems.whitened.starts import LARGEST
 
 __all__ = ["Frame", "Modes", "balanced_start", "eigenbasis", "square_root", "start_frame"]
 
@@ -273,11 +274,14 @@ def balanced_start(product: Any, gram_in: Any, gram_out: Any) -> tuple[Imbalance
     """Return the imbalance and the square root of one state (NumPy) that its root shows to be balanced, else None.
 
     With ``P0 = R R^T + E`` the norm of ``P0 J P0`` is at most ``(|R^T J R| + 2 |E|) |P0|``. Where this bound is below
-    rounding, `imbalance` finds zero too, from twice as many products of matrices.
+    rounding, `imbalance` finds zero too, from twice as many products of matrices. States that are not exactly
+    symmetric, or whose squares overflow, are left to it.
     """
     size, rows = largest(np, gram_in) + largest(np, gram_out), gram_in.shape[-1]
     grain = 8 * sum(product.shape) * precision(np)
-    if abs(np.trace(gram_out) - np.trace(gram_in)) > grain * size * len(product):
+    if size > LARGEST or abs(np.trace(gram_out) - np.trace(gram_in)) > grain * size * len(product):
+        return None
+    if not all(np.array_equal(gram, gram.T) for gram in (gram_in, gram_out)):
         return None
     root = _factor_root(np, product, gram_in, gram_out)
     if root is None:

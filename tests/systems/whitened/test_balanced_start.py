@@ -48,6 +48,23 @@ def test_a_gram_matrix_of_other_weights_is_noticed(size):
     assert balanced_start(*start._replace(gram_out=turn @ start.gram_out @ turn.T)) is None
 
 
+@pytest.mark.parametrize("name", ["gram_in", "gram_out"])
+def test_a_gram_matrix_that_is_not_symmetric_is_noticed(name):
+    start = of_modes(*[np.linspace(0.5, 1.0, 70)] * 2)
+    start = start._replace(**{name: start._asdict()[name] + 5e-10 * np.triu(np.ones((70, 70)), 1)})
+    assert balanced_start(*start) is None
+    flow = WhitenedTwoLayer(np.eye(70))
+    (distance,) = flow.conditions(np, flow.state(start)).values()
+    assert distance == imbalance(np, *start).distance > 1e-10
+
+
+@pytest.mark.parametrize("n", [20, 70])
+def test_states_whose_squares_overflow_are_refused_at_any_size(n):
+    z = WhitenedTwoLayer.of(*WhitenedTwoLayer.init(n, 2 * n, n - 4, scale=1e80, rng=2))
+    with pytest.raises(OverflowError, match="when squared"):
+        WhitenedTwoLayer(np.eye(n - 4, n))(1e-160, z)
+
+
 @pytest.mark.parametrize("total", [1e-11, 1e-3, -1.0])
 def test_a_trace_is_noticed(total):
     first = np.linspace(0.5, 1.0, 70)
