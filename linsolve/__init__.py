@@ -103,7 +103,7 @@ _get, _ = on_use(__name__, _WHERE, __all__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in laws.__all__:
+    if name in laws.WHERE:
         raise AttributeError(f"linsolve: {name} is a law; say linsolve.laws.{name}")
     return _get(name)
 

@@ -162,6 +162,9 @@ def _on_host(who: str, what: str, value: Any, meaning: str) -> np.ndarray:
         raise TypeError(
             f"{who}: {what} = {shown(value)} is not a rectangular array ({meaning}); make its rows equal in length"
         ) from error
+    except (TypeError, RuntimeError) as error:  # tensors with gradients, or on a device
+        name = type(value).__name__
+        raise TypeError(f"{who}: {what} of type {name} is no NumPy array ({meaning}); convert it: {error}") from error
     if array.dtype.kind == "O" and all(type(entry) in (int, float) for entry in array.flat):  # integers beyond 64 bits
         try:
             return array.astype(float)

@@ -252,7 +252,8 @@ class Flow(Parametrized):
         Parameters
         ----------
         t : array_like, any shape
-            Times; ``inf`` gives the limit.
+            Times; ``inf`` gives the limit. Some flows also run backward, to negative times; the others raise
+            ValueError for them.
         z0 : State, tuple, mapping, or array for a state of one field
             Initial state, each field of shape ``batch + own``.
         out : State, tuple, mapping, or array for a state of one field, optional

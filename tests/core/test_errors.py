@@ -504,6 +504,30 @@ def test_missing_superfluous_and_swapped_arguments_are_named(call, message):
         call()
 
 
+class Tensor:
+    """Stands for a tensor with gradients, which refuses to be an array."""
+
+    shape = (1, 1)
+
+    def __array__(self, *_, **options):
+        raise RuntimeError("Use tensor.detach().numpy() instead.")
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda x: ls.solve([x, x], ([[1.0]], [[1.0]]), 1.0), "solve: W1"),
+        (lambda x: ls.applies([[[1.0]]] * 2, (x, [[1.0]])), "applies: X"),
+        (lambda x: ls.WhitenedTwoLayer(x), "WhitenedTwoLayer: target"),
+        (lambda x: ls.WhitenedTwoLayer.of(x, x), "WhitenedTwoLayer: w1"),
+        (lambda x: ls.BalancedMode(1.0)(x, 0.1), "BalancedMode: t"),
+    ],
+)
+def test_tensors_that_refuse_to_be_arrays_are_named(call, argument):
+    with refused(TypeError, f"{argument} of type Tensor is no NumPy array", "convert it: Use tensor.detach()"):
+        call(Tensor())
+
+
 def test_a_state_without_a_field_names_it():
     flow, start = ls.TwoLayer.example(np.random.default_rng(0))
     with refused(ValueError, "TwoLayer: state must give u too; pass TwoLayer.State(...)"):
