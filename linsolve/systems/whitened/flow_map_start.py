@@ -57,7 +57,9 @@ class Start(NamedTuple):
 def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
     """Return the initial values of the flow map, members along one leading axis."""
     k, (n, r), rows = _halved(xp, frame, n_in), frame.q.shape[-2:], _turned(xp, frame.q)
-    begin = xp.argmax(xp.astype(rows != 0, xp.int8), axis=-1)
+    # NumPy finds the first True without looking further; other libraries have no order of truth values
+    some = rows != 0 if xp is np else xp.astype(rows != 0, xp.int8)
+    begin = xp.argmax(some, axis=-1)
     size = xp.abs(xp.take_along_axis(rows, begin[..., None], axis=-1)[..., 0])
     empty = size == 0
     safe = xp.where(empty, xp.ones_like(size), size)

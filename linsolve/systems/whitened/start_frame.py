@@ -274,20 +274,22 @@ def balanced_start(product: Any, gram_in: Any, gram_out: Any) -> tuple[Imbalance
     """Return the imbalance and the square root of one state (NumPy) that its root shows to be balanced, else None.
 
     With ``P0 = R R^T + E`` the norm of ``P0 J P0`` is at most ``(|R^T J R| + 2 |E|) |P0|``. Where this bound is below
-    rounding, `imbalance` finds zero too, from twice as many products of matrices. States that are not exactly
-    symmetric, or whose squares overflow, are left to it.
+    rounding, `imbalance` finds zero too, from twice as many products of matrices. States whose squares overflow are
+    left to it.
     """
     size, rows = largest(np, gram_in) + largest(np, gram_out), gram_in.shape[-1]
     grain = 8 * sum(product.shape) * precision(np)
     if size > LARGEST or abs(np.trace(gram_out) - np.trace(gram_in)) > grain * size * len(product):
         return None
-    if not all(np.array_equal(gram, gram.T) for gram in (gram_in, gram_out)):
+    wide = rows <= gram_out.shape[-1]
+    least, gram = (gram_in, gram_out) if wide else (gram_out, gram_in)
+    if not np.array_equal(least, least.T):  # its factor reads one triangle
         return None
     root = _factor_root(np, product, gram_in, gram_out)
     if root is None:
         return None
     top, bottom = root[:rows], root[rows:]
-    gram, block = (gram_out, bottom) if rows <= gram_out.shape[-1] else (gram_in, top)
+    block = bottom if wide else top
     inner, rest = bottom.T @ bottom - top.T @ top, gram - block @ block.T
     distance = np.linalg.norm(inner / size) + 2 * np.linalg.norm(rest / size)
     zero = np.zeros(())
