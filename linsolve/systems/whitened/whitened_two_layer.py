@@ -231,7 +231,10 @@ class WhitenedTwoLayer(Flow):
         return self._origin.root if self._origin is not None and self._origin.fits(z0) else None
 
     def conditions(self, xp: Any, z0: Any) -> dict[str, Any]:
-        """Return the distance of ``P0 J P0`` from the plane of ``P0`` and ``J``, relative to ``|P0|^2``."""
+        """Return the distance of ``P0 J P0`` from the plane of ``P0`` and ``J``, relative to ``|P0|^2``.
+
+        For one large balanced state it is an upper bound, at the level of rounding.
+        """
         kind, _ = known_start(xp, self._memory, self._every_target(), *z0)
         return {"distance of the imbalance from a solvable one": kind.distance}
 
