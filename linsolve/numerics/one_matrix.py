@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LEAST", "cholesky", "inverted_triangle", "is_one", "load", "qr"]
+__all__ = ["LEAST", "cholesky", "inverted_triangle", "is_one", "is_positive", "load", "qr"]
 
 # fewest rows for which these are faster than `numpy.linalg`
 LEAST = 48
@@ -41,6 +41,14 @@ def cholesky(a: np.ndarray) -> np.ndarray:
     if failed:
         raise np.linalg.LinAlgError("Matrix is not positive definite")
     return factor.T.reshape(a.shape)
+
+
+def is_positive(a: np.ndarray) -> bool:
+    """Return whether one matrix, in C order, is positive definite; its lower triangle is read, and overwritten."""
+    from scipy.linalg.lapack import dpotrf
+
+    _, failed = dpotrf(a.reshape(a.shape[-2:]).T, lower=False, clean=False, overwrite_a=True)
+    return not failed
 
 
 def inverted_triangle(factor: np.ndarray) -> np.ndarray:

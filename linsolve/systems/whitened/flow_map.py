@@ -292,6 +292,8 @@ def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
 
 def _first(xp: Any, weigh: Any, start: Start) -> Any:
     """Return the weight of the first nonzero entry of each column, shape (times, members, r)."""
+    if xp is np:  # `take_along_axis` takes twice as long for one network
+        return weigh[:, np.arange(weigh.shape[1])[:, None], start.first]
     return xp.take_along_axis(weigh, start.first[None, ...], axis=-1)
 
 

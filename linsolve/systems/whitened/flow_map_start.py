@@ -60,7 +60,10 @@ def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
     # NumPy finds the first True without looking further; other libraries have no order of truth values
     some = rows != 0 if xp is np else xp.astype(rows != 0, xp.int8)
     begin = xp.argmax(some, axis=-1)
-    size = xp.abs(xp.take_along_axis(rows, begin[..., None], axis=-1)[..., 0])
+    if xp is np:
+        size = np.abs(rows[np.arange(len(rows))[:, None], np.arange(r), begin])
+    else:
+        size = xp.abs(xp.take_along_axis(rows, begin[..., None], axis=-1)[..., 0])
     empty = size == 0
     safe = xp.where(empty, xp.ones_like(size), size)
     log = xp.where(empty, xp.full_like(safe, -1e300), xp.log(safe))

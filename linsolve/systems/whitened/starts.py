@@ -105,19 +105,32 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     for k, gram in ((1, x), (2, z)):
         if not (gram == turned(gram)).all():
             refuse(k, np.abs(gram - turned(gram)).max(axis=(-2, -1)), "must be symmetric (Gram matrix)")
-    rows, n = x.shape[-1], x.shape[-1] + z.shape[-1]
-    whole = np.zeros((*np.broadcast_shapes(*(m.shape[:-2] for m in (x, y, z))), n, n))  # lower triangle
-    whole[..., :rows, :rows], whole[..., rows:, rows:] = x, z
-    whole[..., rows:, :rows] = y.clip(-1e100, 1e100)
-    np.einsum("...ii->...i", whole)[...] += tolerance
-    try:
-        factor = one_matrix.cholesky if one_matrix.is_one(whole) else np.linalg.cholesky
-        factor(whole)
-    except np.linalg.LinAlgError:  # find the field that is invalid
+    if not _positive(_whole(y, x, z, tolerance)):  # find the field that is invalid
         for k, gram in ((1, x), (2, z)):
             refuse(k, -np.linalg.eigvalsh(gram)[..., 0], "must have no negative eigenvalue (Gram matrix)")
         bound = f"must not exceed the Cauchy-Schwarz bound of {names[1]} and {names[2]}"
-        refuse(0, tolerance - np.linalg.eigvalsh(whole)[..., 0], bound)
+        refuse(0, tolerance - np.linalg.eigvalsh(_whole(y, x, z, tolerance))[..., 0], bound)
+
+
+def _whole(y: np.ndarray, x: np.ndarray, z: np.ndarray, tolerance: float) -> np.ndarray:
+    """Return the lower triangle of a state, with the tolerance added to its diagonal; the rest is undefined."""
+    rows, n = x.shape[-1], x.shape[-1] + z.shape[-1]
+    whole = np.empty((*np.broadcast_shapes(*(m.shape[:-2] for m in (x, y, z))), n, n))
+    whole[..., :rows, :rows], whole[..., rows:, rows:] = x, z
+    np.clip(y, -1e100, 1e100, out=whole[..., rows:, :rows])
+    np.einsum("...ii->...i", whole)[...] += tolerance
+    return whole
+
+
+def _positive(whole: np.ndarray) -> bool:
+    """Return whether matrices are positive definite, given by their lower triangles, which may be overwritten."""
+    if one_matrix.is_one(whole):
+        return one_matrix.is_positive(whole)
+    try:
+        np.linalg.cholesky(whole)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 # largest entry whose square is a double, and smallest whose square has all its digits
