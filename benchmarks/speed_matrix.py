@@ -92,8 +92,9 @@ def products(shape: tuple[int, int, int], count: int) -> Callable[[], None]:
     half = n - min(n_in, n_out)
     rng = np.random.default_rng(0)
     some = max(1, 2**17 // (n * r))
-    q, lead = rng.normal(size=(some, r, n)), 1 if count <= len(TIMES) else some
-    maps = [rng.normal(size=(lead, half, size)) for size in (n_in, n_out)]
+    targets = 1 if count <= len(TIMES) else some
+    q = rng.normal(size=(some, r, n))
+    maps = [rng.normal(size=(targets, half, size)) for size in (n_in, n_out)]
     bracket, turned = np.empty((some, r, r)), np.empty((some, r, n))
     top, bottom = np.empty((some, r, n_in)), np.empty((some, r, n_out))
     sizes = ((n_out, n_in), (n_in, n_in), (n_out, n_out))

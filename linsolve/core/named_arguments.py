@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from linsolve.core.arguments import unknown_name
 
@@ -38,42 +38,58 @@ def named_arguments(who: str | None = None, what: str = "argument") -> Callable[
     """
 
     def decorate(function: Function) -> Function:
-        given = [each for each in inspect.signature(function).parameters.values() if each.name != "self"]
-        known = [each.name for each in given]
-        if any(each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) for each in given):
+        parameters = list(inspect.signature(function).parameters.values())
+        if any(each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) for each in parameters):
             return function
-        own = len(inspect.signature(function).parameters) - len(given)  # `self`
-        placed = [each.name for each in given if each.kind is not each.KEYWORD_ONLY]
-        needed = [each.name for each in given if each.default is each.empty]
-        usual = len(needed) if set(needed) <= set(placed) else -1  # positional arguments of a call without names
-
-        def refuse(caller: str, count: int, named: dict[str, Any]) -> None:
-            for name in named:
-                if name not in known:
-                    raise TypeError(unknown_name(caller, what, name, known))
-            if count > len(placed):
-                others = [name for name in known if name not in placed]
-                fix = f"give {', '.join(others)} by name" if others else "leave the others out"
-                raise TypeError(
-                    f"{caller}: {count} arguments without a name ({what}s) must be at most {len(placed)}: "
-                    f"{', '.join(placed)}; {fix}"
-                )
-            for name in placed[:count]:
-                if name in named:
-                    raise TypeError(f"{caller}: {name} is given twice ({what}); leave one of them out")
-            missing = [name for name in needed if name not in placed[:count] and name not in named]
-            if missing:
-                verb = "is" if len(missing) == 1 else "are"
-                call = ", ".join(name if name in placed else f"{name}=..." for name in needed)
-                raise TypeError(f"{caller}: {', '.join(missing)} {verb} missing ({what}); give {call}")
+        given = [each for each in parameters if each.name != "self"]
+        own, names = len(parameters) - len(given), _Names.of(given, what)
+        # number of arguments of a call that gives what is needed by position
+        usual = len(names.needed) if set(names.needed) <= set(names.placed) else -1
 
         @wraps(function)
         def call(*args: Any, **named: Any) -> Any:
             count = len(args) - own
             if count >= 0 and (named or count != usual):  # Python reports a missing `self`
-                refuse(who or type(args[0]).__name__, count, named)
+                names.check(who or type(args[0]).__name__, count, named)
             return function(*args, **named)
 
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+class _Names(NamedTuple):
+    """Arguments of a function: all, those that may be given by position, those without a default; their kind."""
+
+    known: list[str]
+    placed: list[str]
+    needed: list[str]
+    what: str
+
+    @classmethod
+    def of(cls, given: list[inspect.Parameter], what: str) -> _Names:
+        placed = [each.name for each in given if each.kind is not each.KEYWORD_ONLY]
+        needed = [each.name for each in given if each.default is each.empty]
+        return cls([each.name for each in given], placed, needed, what)
+
+    def check(self, caller: str, count: int, named: dict[str, Any]) -> None:
+        """Raise TypeError unless a call with `count` arguments by position and others by name is possible."""
+        for name in named:
+            if name not in self.known:
+                raise TypeError(unknown_name(caller, self.what, name, self.known))
+        if count > len(self.placed):
+            others = [name for name in self.known if name not in self.placed]
+            fix = f"give {', '.join(others)} by name" if others else "leave the others out"
+            raise TypeError(
+                f"{caller}: {count} arguments without a name ({self.what}s) must be at most {len(self.placed)}: "
+                f"{', '.join(self.placed)}; {fix}"
+            )
+        first = self.placed[:count]
+        for name in first:
+            if name in named:
+                raise TypeError(f"{caller}: {name} is given twice ({self.what}); leave one of them out")
+        missing = [name for name in self.needed if name not in first and name not in named]
+        if missing:
+            verb = "is" if len(missing) == 1 else "are"
+            call = ", ".join(name if name in self.placed else f"{name}=..." for name in self.needed)
+            raise TypeError(f"{caller}: {', '.join(missing)} {verb} missing ({self.what}); give {call}")

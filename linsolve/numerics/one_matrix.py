@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LEAST", "cholesky", "inverted_triangle", "is_one", "is_positive", "load", "qr"]
+__all__ = ["LEAST", "cholesky", "inverted_triangle", "is_one", "load", "qr"]
 
 # fewest rows for which these are faster than `numpy.linalg`
 LEAST = 48
@@ -27,8 +27,10 @@ def is_one(a: Any) -> bool:
     return type(a) is np.ndarray and a.dtype == np.float64 and a.shape[-2] >= LEAST and math.prod(a.shape[:-2]) == 1
 
 
-def cholesky(a: np.ndarray) -> np.ndarray:
+def cholesky(a: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
     """Return the lower Cholesky factor of one matrix, whose lower triangle is read.
+
+    With `overwrite`, a matrix in C order may be overwritten, which saves a copy.
 
     Raises
     ------
@@ -37,18 +39,10 @@ def cholesky(a: np.ndarray) -> np.ndarray:
     """
     from scipy.linalg.lapack import dpotrf
 
-    factor, failed = dpotrf(a.reshape(a.shape[-2:]).T, lower=False)
+    factor, failed = dpotrf(a.reshape(a.shape[-2:]).T, lower=False, overwrite_a=overwrite)
     if failed:
         raise np.linalg.LinAlgError("Matrix is not positive definite")
     return factor.T.reshape(a.shape)
-
-
-def is_positive(a: np.ndarray) -> bool:
-    """Return whether one matrix, in C order, is positive definite; its lower triangle is read, and overwritten."""
-    from scipy.linalg.lapack import dpotrf
-
-    _, failed = dpotrf(a.reshape(a.shape[-2:]).T, lower=False, clean=False, overwrite_a=True)
-    return not failed
 
 
 def inverted_triangle(factor: np.ndarray) -> np.ndarray:

@@ -55,6 +55,7 @@ def test_factors_are_those_of_numpy(lead, n):
     assert np.abs(inverse @ factor - np.eye(n)).max() < 1e-12
     assert not np.triu(inverse, 1).any()
     np.testing.assert_array_equal(inverted_triangle(np.asfortranarray(factor)), inverse)
+    np.testing.assert_array_equal(cholesky(square, overwrite=True), factor)
 
 
 def test_only_the_lower_triangle_is_read():

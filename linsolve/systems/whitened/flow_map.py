@@ -193,8 +193,10 @@ def _block(
     if brief.all():
         top, bottom = gently
     else:
-        q = buffers.product("q", inverse, moved) if weights is None else _led(xp, turn, start, buffers)
-        q = q if weights is None else buffers.times("q", q, weights.pull[..., None, :])
+        if weights is None:
+            q = buffers.product("q", inverse, moved)
+        else:
+            q = buffers.times("q", _led(xp, turn, start, buffers), weights.pull[..., None, :])
         top, bottom = _mapped(xp, start, q, buffers)
         if brief.any():
             both = zip(gently, (top, bottom), strict=True)
@@ -216,8 +218,7 @@ def _block(
 def _gently(xp: Any, t: Any, start: Start, turn: Any, buffers: Buffers) -> tuple[Any, Any]:
     """Return input and output rows after short times, each with its relative accuracy.
 
-    The basis mixes inputs and outputs. Only the change is computed in the basis, so that a much smaller block stays
-    accurate.
+    As `linsolve.systems.whitened.composed_steps.carried`, at half the products with the basis.
     """
     gain, n_in = gained(xp, t, start.rate, start.frame.spread), start.inputs.shape[-1]
     change = _mapped(xp, start, buffers.times("q", start.rows, gain[..., None, :]), buffers)

@@ -124,10 +124,9 @@ def _whole(y: np.ndarray, x: np.ndarray, z: np.ndarray, tolerance: float) -> np.
 
 def _positive(whole: np.ndarray) -> bool:
     """Return whether matrices are positive definite, given by their lower triangles, which may be overwritten."""
-    if one_matrix.is_one(whole):
-        return one_matrix.is_positive(whole)
+    factor = partial(one_matrix.cholesky, overwrite=True) if one_matrix.is_one(whole) else np.linalg.cholesky
     try:
-        np.linalg.cholesky(whole)
+        factor(whole)
     except np.linalg.LinAlgError:
         return False
     return True
