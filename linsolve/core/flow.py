@@ -239,6 +239,10 @@ class Flow(Parametrized):
 
     # generic
 
+    def _called_from(self, z0: Any) -> Any:
+        """Return ``state(z0)`` for a call; a flow may do work meanwhile that the solution will need."""
+        return self.state(z0)
+
     def observables(self, xp: Any, z: Any) -> dict[str, Any]:
         """Return every observable of a state, by name."""
         return {name: getattr(self, name)(xp, z) for name in self.declared}
@@ -288,7 +292,7 @@ class Flow(Parametrized):
         time 1.3e154, by which limits are reached at rates above 1e-152. Slower ones raise OverflowError; while JAX
         traces, the result is the state at 1.3e154, which is not the limit: change the units of time there.
         """
-        problem = posed_again(self, t, z0) or detached(traced_checks(pose(self, t, z0)), z0)
+        problem = posed_again(self, t, z0) or detached(traced_checks(pose(self, t, z0, state=self._called_from)), z0)
         state = answer(problem, out, engine, threads)
         return Trajectory(problem.flow, problem.t, state, "closed form", problem.z0, (problem.shared or [None])[0])
 

@@ -106,8 +106,11 @@ def library(xp: Any) -> str:
     return getattr(xp, "__name__", type(xp).__name__)
 
 
-def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:
-    """Check the arguments of a flow's call and convert them to the state's array namespace; `caller` is for errors."""
+def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve", state: Callable[[Any], Any] | None = None) -> Problem:
+    """Check the arguments of a flow's call and convert them to the state's array namespace; `caller` is for errors.
+
+    The state is checked by ``flow.state``, or by `state`.
+    """
     if not (isinstance(flow, Parametrized) and hasattr(flow, "state")):
         what = flow.__name__ if isinstance(flow, type) else shown(flow)
         raise TypeError(
@@ -116,7 +119,7 @@ def pose(flow: Any, t: Any, z0: Any, caller: str = "linsolve") -> Problem:
     who = type(flow).__name__
     if hasattr(t, "_fields"):
         raise TypeError(f"{who}: t = {shown(t)} is a state (time), and z0 is the start; swap t and z0")
-    given, z0, t = z0, flow.state(z0), times(who, t)
+    given, z0, t = z0, (state or flow.state)(z0), times(who, t)
     if all(map(arithmetic.is_double, (*flow.parameters().values(), *z0, t))):
         xp = np
     else:  # NumPy arrays are converted to the library of the other arrays, unless the state is a NumPy array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,16 +11,17 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.numerics import one_matrix
 from linsolve.numerics.cache import Memory
-from linsolve.numerics.threads import one_blas_thread, shared
+from linsolve.numerics.threads import ahead, one_blas_thread, shared
+from linsolve.systems.whitened.balanced_start import balanced_start
 from linsolve.systems.whitened.composed_steps import graded, relaxed, steps
 from linsolve.systems.whitened.factorizations import RELIABLE
 from linsolve.systems.whitened.flow_map import flow_map
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance
 from linsolve.systems.whitened.riccati_traced import traced_riccati
-from linsolve.systems.whitened.start_frame import Frame, Modes, balanced_start, eigenbasis, square_root, start_frame
+from linsolve.systems.whitened.start_frame import Frame, Modes, eigenbasis, square_root, start_frame
 from linsolve.systems.whitened.starts import TOLERANCE
 
-__all__ = ["known_start", "matrix_riccati", "moved"]
+__all__ = ["is_balanced_start", "known_start", "matrix_riccati", "moved"]
 
 # size from which BLAS uses several threads for one small product, which is slower by an order of magnitude
 THREADED = 32
@@ -169,31 +171,65 @@ def known_start(
 ) -> tuple[Imbalance, Any]:
     """Return the imbalance of an initial state, computed once, and for one large network also its square root.
 
-    Meanwhile another thread computes the modes of a new target of this network. A root is computed for states in the
-    solvable class only, and is otherwise None.
+    A root is computed for states in the solvable class only, and is otherwise None.
     """
-    n = sum(product.shape[-2:])
-    large = xp is np and n >= LARGE and all(a.ndim == 2 for a in (target, product, gram_in, gram_out))
-
-    def found() -> tuple[Imbalance, Any]:
-        balanced = balanced_start(product, gram_in, gram_out) if large else None
+    given = product, gram_in, gram_out
+    large = _begin(xp, memory, target, *given)
+    with _one_thread(xp, sum(product.shape[-2:])):
+        balanced = _balanced(memory, *given) if large else None
         if balanced is not None:
             return balanced
-        kind = imbalance(xp, product, gram_in, gram_out)
-        solvable = large and kind.distance <= TOLERANCE
-        return kind, square_root(xp, product, gram_in, gram_out, kind) if solvable else None
 
-    def answer() -> tuple[Imbalance, Any]:
-        return memory.recall("start", found, product, gram_in, gram_out)
+        def found() -> tuple[Imbalance, Any]:
+            kind = imbalance(xp, *given)
+            solvable = large and kind.distance <= TOLERANCE
+            return kind, square_root(xp, *given, kind) if solvable else None
 
-    with _one_thread(xp, n):
-        if large and not memory.knows("modes", target):
-            return shared(lambda part: part(), (lambda: _modes(xp, memory, target), answer))[1]
-        return answer()
+        return memory.recall("start", found, *given)
+
+
+def is_balanced_start(memory: Memory, target: Any, product: Any, gram_in: Any, gram_out: Any) -> bool:
+    """Return whether the initial state of one large network (NumPy) has a root that shows it to be balanced.
+
+    Imbalance and root are remembered for `known_start`.
+    """
+    given = product, gram_in, gram_out
+    if not all(map(arithmetic.is_double, given)) or not _begin(np, memory, target, *given):
+        return False
+    with _one_thread(np, sum(product.shape)):
+        return _balanced(memory, *given) is not None
+
+
+def _balanced(memory: Memory, *given: Any) -> tuple[Imbalance, Any] | None:
+    return memory.recall("balanced", lambda: balanced_start(*given), *given)
+
+
+def _begin(xp: Any, memory: Memory, target: Any, *given: Any) -> bool:
+    """Return whether this is one large network; another thread then begins to decompose a new target."""
+    large = xp is np and sum(target.shape[-2:]) >= LARGE and all(a.ndim == 2 for a in (target, *given))
+    if large:
+        _begun_modes(xp, memory, target)
+    return large
 
 
 def _modes(xp: Any, memory: Memory, target: Any) -> Modes:
-    return memory.recall("modes", lambda: Modes.of(xp, target), target)
+    return _begun_modes(xp, memory, target)()
+
+
+def _begun_modes(xp: Any, memory: Memory, target: Any) -> Callable[[], Modes]:
+    """Return a function that returns the modes of a target, which another thread computes if it is large."""
+
+    def found() -> Modes:
+        with _one_thread(xp, sum(target.shape[-2:])):
+            return Modes.of(xp, target)
+
+    def begun() -> Callable[[], Modes]:
+        if xp is np and target.ndim == 2 and sum(target.shape) >= LARGE:
+            return ahead(found)
+        modes = found()
+        return lambda: modes
+
+    return memory.recall("modes", begun, target)
 
 
 def moved(xp: Any, t: Any, frame: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:

@@ -8,11 +8,11 @@ import numpy as np
 
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
-from linsolve.systems.whitened.factorizations import RELIABLE, echelon, factored, flipped, inverted, stacked
+from linsolve.systems.whitened.balanced_start import factor_root
+from linsolve.systems.whitened.factorizations import echelon, flipped, stacked
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance, largest
-from linsolve.systems.whitened.starts import LARGEST
 
-__all__ = ["Frame", "Modes", "balanced_start", "eigenbasis", "square_root", "start_frame"]
+__all__ = ["Frame", "Modes", "eigenbasis", "square_root", "start_frame"]
 
 
 # imbalance, in units of the largest squares of the weights, from which no mode of the initial state is lost
@@ -244,7 +244,7 @@ def _balanced_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, noise: An
     well-conditioned, its Cholesky factor L is one block and ``product L^-T`` the other. Otherwise the blocks are the
     singular vectors of the product, with weights ``sqrt(s)``.
     """
-    root = None if arithmetic.is_object(xp) else _factor_root(xp, product, gram_in, gram_out)
+    root = None if arithmetic.is_object(xp) else factor_root(xp, product, gram_in, gram_out)
     if root is not None:
         return root
     u, s, vh = xp.linalg.svd(product, full_matrices=False)
@@ -253,47 +253,6 @@ def _balanced_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, noise: An
     first = slice(max(1, int(arithmetic.to_numpy(count))))
     root = xp.sqrt(xp.where(used, s, xp.zeros_like(s)))[..., None, first]
     return stacked(xp, xp.matrix_transpose(vh)[..., first] * root, u[..., first] * root)
-
-
-def _factor_root(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Any:
-    """Return the root of a balanced state by a Cholesky factor, None if the smaller Gram matrix is ill-conditioned."""
-    wide = gram_in.shape[-1] <= gram_out.shape[-1]
-    gram, map_ = (gram_in, product) if wide else (gram_out, xp.matrix_transpose(product))
-    factor = factored(xp, gram)
-    if not arithmetic.to_numpy(xp.all(xp.linalg.diagonal(factor) > 0)):
-        return None
-    inverse = inverted(xp, factor)
-    trace = xp.sum(xp.sum(inverse * inverse, axis=-2) * xp.linalg.diagonal(gram), axis=-1)
-    if not arithmetic.to_numpy(xp.all(trace - gram.shape[-1] <= RELIABLE)):
-        return None
-    other = map_ @ xp.matrix_transpose(inverse)
-    return stacked(xp, factor, other) if wide else stacked(xp, other, factor)
-
-
-def balanced_start(product: Any, gram_in: Any, gram_out: Any) -> tuple[Imbalance, Any] | None:
-    """Return the imbalance and the square root of one state (NumPy) that its root shows to be balanced, else None.
-
-    With ``P0 = R R^T + E`` the norm of ``P0 J P0`` is at most ``(|R^T J R| + 2 |E|) |P0|``. Where this bound is below
-    rounding, `imbalance` finds zero too, from twice as many products of matrices. States whose squares overflow are
-    left to it.
-    """
-    size, rows = largest(np, gram_in) + largest(np, gram_out), gram_in.shape[-1]
-    grain = 8 * sum(product.shape) * precision(np)
-    if size > LARGEST or abs(np.trace(gram_out) - np.trace(gram_in)) > grain * size * len(product):
-        return None
-    wide = rows <= gram_out.shape[-1]
-    least, gram = (gram_in, gram_out) if wide else (gram_out, gram_in)
-    if not np.array_equal(least, least.T):  # its factor reads one triangle
-        return None
-    root = _factor_root(np, product, gram_in, gram_out)
-    if root is None:
-        return None
-    top, bottom = root[:rows], root[rows:]
-    block = bottom if wide else top
-    inner, rest = bottom.T @ bottom - top.T @ top, gram - block @ block.T
-    distance = np.linalg.norm(inner / size) + 2 * np.linalg.norm(rest / size)
-    zero = np.zeros(())
-    return (Imbalance(zero, zero, distance), root) if distance <= grain else None
 
 
 def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalance, noise: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,14 @@ def checked(who: str, w1: Any, w2: Any) -> tuple[Any, Any]:
     return meeting(who, *layers, "hidden units")
 
 
-def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Iterable[Any] = ()) -> None:
+def refuse_impossible(
+    who: str,
+    fields: dict[str, Any],
+    made_by: str,
+    given: Iterable[Any] = (),
+    *,
+    is_sound: Callable[..., bool] = lambda *state: False,
+) -> None:
     r"""Raise ValueError for a product and Gram matrices that no weights have.
 
     For weights A, B of any width :math:`\begin{pmatrix} A^\top A & A^\top B^\top \\ B A & B B^\top \end{pmatrix}` is
@@ -59,6 +66,8 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
         Call that builds the state from weights, for the message.
     given : iterable of array, optional
         The fields before conversion; violations up to their rounding error, and up to `TOLERANCE`, are accepted.
+    is_sound : callable, optional
+        Function of product and Gram matrices: whether they are known to be those of weights, to rounding.
 
     Raises
     ------
@@ -79,6 +88,8 @@ def refuse_impossible(who: str, fields: dict[str, Any], made_by: str, given: Ite
     xp = arithmetic.namespace(y, x, z)
     if not arithmetic.readable(y, x, z) or not _fit(y.shape, x.shape, z.shape):
         return  # shapes are checked together with those of the parameters
+    if is_sound(y, x, z):
+        return
     tolerance = max([TOLERANCE, *(16 * sum(y.shape[-2:]) * spacing(v) for v in given)])
     if arithmetic.is_jax(xp):  # in single precision the bounds below are 0 and inf
         xp, y, x, z = np, *(arithmetic.to_numpy(m).astype(float) for m in (y, x, z))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
+from functools import partial, reduce
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from linsolve.numerics.cache import Memory
 from linsolve.systems.whitened import raw_weights
 from linsolve.systems.whitened import starts as whitened_start
 from linsolve.systems.whitened.layer_root import LayerRoot
-from linsolve.systems.whitened.matrix_riccati import known_start, matrix_riccati
+from linsolve.systems.whitened.matrix_riccati import is_balanced_start, known_start, matrix_riccati
 
 __all__ = ["WhitenedTwoLayer"]
 
@@ -184,10 +184,19 @@ class WhitenedTwoLayer(Flow):
     @classmethod
     def state(cls, z: Any) -> Any:
         """Return `z` as a State of real arrays; raise ValueError if no weights have this state."""
+        return cls._possible(z)
+
+    @classmethod
+    def _possible(cls, z: Any, **known: Any) -> Any:
         found = super().state(z)
         given = z.values() if isinstance(z, Mapping) else z
-        whitened_start.refuse_impossible(cls.__name__, found._asdict(), f"{cls.__name__}.of(w1, w2)", given)
+        made_by = f"{cls.__name__}.of(w1, w2)"
+        whitened_start.refuse_impossible(cls.__name__, found._asdict(), made_by, given, **known)
         return found
+
+    def _called_from(self, z0: Any) -> Any:
+        """Return ``state(z0)``; a large balanced state is checked by its root, which the solution needs too."""
+        return self._possible(z0, is_sound=partial(is_balanced_start, self._memory, self._every_target()))
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``|S - Y|^2 / 2``."""
@@ -362,7 +371,7 @@ class WhitenedTwoLayer(Flow):
 
 def _scaled(xp: Any, *matrices: Any) -> list[Any]:
     """Return matrices in units of their largest entry, so that products stay in the range of doubles."""
-    size = functools.reduce(xp.maximum, [xp.max(xp.abs(m), axis=(-2, -1)) for m in matrices])
+    size = reduce(xp.maximum, [xp.max(xp.abs(m), axis=(-2, -1)) for m in matrices])
     return [m / xp.where(size > 0, size, xp.ones_like(size))[..., None, None] for m in matrices]
 
 

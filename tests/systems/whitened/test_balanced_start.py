@@ -7,8 +7,9 @@ from riccati_starts import random
 from linsolve import WhitenedTwoLayer
 from linsolve.arithmetic import precision
 from linsolve.systems.whitened import matrix_riccati as matrix
+from linsolve.systems.whitened.balanced_start import balanced_start
 from linsolve.systems.whitened.imbalance import imbalance
-from linsolve.systems.whitened.start_frame import balanced_start, square_root
+from linsolve.systems.whitened.start_frame import square_root
 
 SHAPES = [(100, 200, 100), (90, 64, 64), (20, 130, 110), (110, 130, 20)]
 ROTATIONS = [np.linalg.qr(np.random.default_rng(k).normal(size=(70, 70)))[0] for k in range(3)]

@@ -100,6 +100,39 @@ def test_an_impossible_state_is_refused_by_the_name_of_its_field(change, scale, 
             flow.state(tuple(members))
 
 
+@pytest.mark.parametrize("change", IMPOSSIBLE, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("scale", [1e-60, 0.3, 1e60, 1e76])
+def test_an_impossible_state_of_a_large_network_is_refused_like_that_of_a_small_one(change, scale):
+    w1, w2 = WhitenedTwoLayer.init(70, 90, 66, scale=scale, rng=3)
+    sound = WhitenedTwoLayer.of(w1, w2)
+    flow, wrong = WhitenedTwoLayer(np.ones((66, 70))), change(sound)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="violates this rule") as refusal:
+            flow(1.0, wrong)
+        with pytest.raises(ValueError, match="violates this rule") as alone:
+            flow.state(wrong)
+        assert flow(0.0, sound)["product"].shape == (66, 70)
+    assert str(refusal.value) == str(alone.value)
+    assert str(refusal.value).startswith(f"WhitenedTwoLayer: {IMPOSSIBLE[change]} = ")
+
+
+def test_a_product_whose_square_overflows_is_refused_without_a_warning():
+    wrong = WhitenedTwoLayer.State(1e200 * np.eye(70), np.eye(70), np.eye(70))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"product = 1e\+200 .*Cauchy-Schwarz"):
+            WhitenedTwoLayer(np.eye(70))(1.0, wrong)
+
+
+def test_a_subnormal_state_of_a_large_network_is_refused():
+    flow = WhitenedTwoLayer(np.eye(70))
+    tiny = WhitenedTwoLayer.State(*[2e-308 * np.eye(70)] * 3)
+    for ask in (flow.state, lambda z: flow(1.0, z)):
+        with pytest.raises(ValueError, match=r"gram_in = 2e-308 \(largest entry\) must be 0 or at least 2.23e-308"):
+            ask(tiny)
+
+
 @pytest.mark.parametrize("width", [1, 2, 9])
 @pytest.mark.parametrize("sizes", [(1e-150, 1e-150), (1e-300, 1.0), (1e-8, 1e4), (0.0, 1.0), (0.0, 0.0), (1e75, 1e75)])
 def test_states_of_weights_are_accepted(width, sizes):
