@@ -122,7 +122,7 @@ def matrix_rows(workers: Iterable[Worker]) -> list[Timing]:
         name, other = row.name.rsplit(", and ", 1)
         off = re.search(r"\(off by (\S+)\)", other)
         other = other.split(" (off")[0].removeprefix("the ")
-        workload, floor = f"W5, {name}", any(word in other for word in ("products", "operations"))
+        workload, floor = f"W5, {name}", any(word in other for word in ("products", "operations", "same call"))
         remark = "BLAS on one thread"
         who = FAST if workload.endswith(", compiled") else NUMPY
         workload = workload.removesuffix(", compiled")

@@ -213,22 +213,32 @@ def one_network() -> list[Row]:
 
 
 def single_times(name: str, target: np.ndarray, start: Any, error: float) -> list[Row]:
-    """Return the time of one evaluation with all checks, the slowest of several: new flow, new start, further time."""
-    flow, others = WhitenedTwoLayer(target), itertools.cycle([networks(ONE, (), seed)[2] for seed in (1, 2)])
-    questions: dict[str, Callable[[float], Any]] = {
+    """Return the time of one evaluation with all checks, the slowest of several: new flow, new start, further time.
+
+    Beside it are its products and factorizations alone, and the same call of a network of one unit, which has none.
+    """
+    rows, small = [], questions((1, 1, 1))
+    for what, ask in questions(ONE).items():
+        beside = {"the same call of a 1-1-1 network": partial(small[what], 5.0)}
+        if what != "a further time":
+            beside = {"matrix operations alone": operations(target, start, what)} | beside
+        taken = medians(*(partial(ask, t) for t in SINGLE), *beside.values(), rounds=5 * ROUNDS)
+        label, slowest = f"{name}, one time, {what}, and", max(taken[: len(SINGLE)])
+        rows.append(Row(f"{label} the limit: 3 ms", slowest, LIMIT, slowest / LIMIT, error))
+        for other, alone in zip(beside, taken[len(SINGLE) :], strict=True):
+            rows.append(Row(f"{label} {other}", slowest, alone, slowest / alone, error))
+    return rows
+
+
+def questions(shape: tuple[int, int, int]) -> dict[str, Callable[[float], Any]]:
+    """Return calls of a flow at one time, for a network of this shape."""
+    target, _, start = networks(shape, ())
+    flow, others = WhitenedTwoLayer(target), itertools.cycle([networks(shape, (), seed)[2] for seed in (1, 2)])
+    return {
         "a new flow": lambda t: WhitenedTwoLayer(target)(t, start),
         "a new start": lambda t: flow(t, next(others)),
         "a further time": lambda t: flow(t, start),
     }
-    rows = []
-    for what, ask in questions.items():
-        needed = [operations(target, start, what)] if what != "a further time" else []
-        taken = medians(*(partial(ask, t) for t in SINGLE), *needed, rounds=5 * ROUNDS)
-        label, slowest = f"{name}, one time, {what}, and the", max(taken[: len(SINGLE)])
-        rows.append(Row(f"{label} limit: 3 ms", slowest, LIMIT, slowest / LIMIT, error))
-        for alone in taken[len(SINGLE) :]:
-            rows.append(Row(f"{label} matrix operations alone", slowest, alone, slowest / alone, error))
-    return rows
 
 
 def operations(target: np.ndarray, start: Any, what: str) -> Callable[[], None]:

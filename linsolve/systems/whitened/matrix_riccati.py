@@ -143,8 +143,9 @@ def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
     batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (target, *start)))
     members = int(np.prod(batch))
     if xp is not np or members <= PART:
+        modes_of_target = _begun_modes(xp, memory, target)
         kind, root = begun = known_start(xp, memory, target, *start[:3])
-        modes = _modes(xp, memory, target)
+        modes = modes_of_target()
         total = xp.asarray(xp.broadcast_to(kind.total, batch))
 
         def found() -> Frame:
@@ -174,7 +175,7 @@ def known_start(
     A root is computed for states in the solvable class only, and is otherwise None.
     """
     given = product, gram_in, gram_out
-    large = _begin(xp, memory, target, *given)
+    large = xp is np and _is_large(target, *given)
     with _one_thread(xp, sum(product.shape[-2:])):
         balanced = _balanced(memory, *given) if large else None
         if balanced is not None:
@@ -191,11 +192,12 @@ def known_start(
 def is_balanced_start(memory: Memory, target: Any, product: Any, gram_in: Any, gram_out: Any) -> bool:
     """Return whether the initial state of one large network (NumPy) has a root that shows it to be balanced.
 
-    Imbalance and root are remembered for `known_start`.
+    Imbalance and root are remembered for `known_start`. Meanwhile another thread decomposes a new target.
     """
     given = product, gram_in, gram_out
-    if not all(map(arithmetic.is_double, given)) or not _begin(np, memory, target, *given):
+    if not all(map(arithmetic.is_double, given)) or not _is_large(target, *given):
         return False
+    _begun_modes(np, memory, target)
     with _one_thread(np, sum(product.shape)):
         return _balanced(memory, *given) is not None
 
@@ -204,16 +206,8 @@ def _balanced(memory: Memory, *given: Any) -> tuple[Imbalance, Any] | None:
     return memory.recall("balanced", lambda: balanced_start(*given), *given)
 
 
-def _begin(xp: Any, memory: Memory, target: Any, *given: Any) -> bool:
-    """Return whether this is one large network; another thread then begins to decompose a new target."""
-    large = xp is np and sum(target.shape[-2:]) >= LARGE and all(a.ndim == 2 for a in (target, *given))
-    if large:
-        _begun_modes(xp, memory, target)
-    return large
-
-
-def _modes(xp: Any, memory: Memory, target: Any) -> Modes:
-    return _begun_modes(xp, memory, target)()
+def _is_large(target: Any, *start: Any) -> bool:
+    return sum(target.shape[-2:]) >= LARGE and all(a.ndim == 2 for a in (target, *start))
 
 
 def _begun_modes(xp: Any, memory: Memory, target: Any) -> Callable[[], Modes]:
@@ -224,7 +218,7 @@ def _begun_modes(xp: Any, memory: Memory, target: Any) -> Callable[[], Modes]:
             return Modes.of(xp, target)
 
     def begun() -> Callable[[], Modes]:
-        if xp is np and target.ndim == 2 and sum(target.shape) >= LARGE:
+        if xp is np and _is_large(target):
             return ahead(found)
         modes = found()
         return lambda: modes
