@@ -49,13 +49,23 @@ def named_arguments(who: str | None = None, what: str = "argument") -> Callable[
         @wraps(function)
         def call(*args: Any, **named: Any) -> Any:
             count = len(args) - own
-            if count >= 0 and (named or count != usual):  # Python reports a missing `self`
+            if (named or count != usual) and not (own and "self" in named):
+                if own and not (args and hasattr(type(args[0]), function.__name__)):
+                    raise TypeError(_called_on_class(function, names))
                 names.check(who or type(args[0]).__name__, count, named)
             return function(*args, **named)
 
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def _called_on_class(method: Callable[..., Any], names: _Names) -> str:
+    """Return the error of a method without its object."""
+    return (
+        f"{method.__qualname__}: called on the class but must be called on an object of it (with its parameters); make "
+        f"the object first, then call object.{method.__name__}({names.call()})"
+    )
 
 
 class _Names(NamedTuple):
@@ -91,5 +101,8 @@ class _Names(NamedTuple):
         missing = [name for name in self.needed if name not in first and name not in named]
         if missing:
             verb = "is" if len(missing) == 1 else "are"
-            call = ", ".join(name if name in self.placed else f"{name}=..." for name in self.needed)
-            raise TypeError(f"{caller}: {', '.join(missing)} {verb} missing ({self.what}); give {call}")
+            raise TypeError(f"{caller}: {', '.join(missing)} {verb} missing ({self.what}); give {self.call()}")
+
+    def call(self) -> str:
+        """Return the arguments that are needed, as they are written in a call."""
+        return ", ".join(name if name in self.placed else f"{name}=..." for name in self.needed)

@@ -488,6 +488,16 @@ def test_an_unknown_argument_is_named_with_the_nearest(call, message):
     ("call", "message"),
     [
         (lambda: MODE[0](1.0), "BalancedMode: z0 is missing (argument); give t, z0"),
+        (
+            lambda: ls.WhitenedTwoLayer.starting(np.eye(2), np.eye(2)),
+            "WhitenedTwoLayer.starting: called on the class but must be called on an object of it (with its "
+            "parameters); make the object first, then call object.starting(w1, w2)",
+        ),
+        (
+            lambda: ls.BalancedMode.when(0.1, loss=0.1),
+            "Flow.when: called on the class but must be called on an object of it (with its parameters); make the "
+            "object first, then call object.when(z0, loss=...)",
+        ),
         (lambda: MODE[0].when(0.1), "BalancedMode: loss is missing (argument); give z0, loss=..."),
         (lambda: ls.laws.LearningTime(), "LearningTime: last, first, target are missing (parameter)"),
         (lambda: ls.solve(), "solve: weights, data, t are missing (argument); give weights, data, t"),
@@ -547,10 +557,10 @@ def test_unknown_names_of_the_package_have_a_hint(name, hint):
         getattr(ls, name)
 
 
-def test_calls_without_an_object_are_refused_by_python():
+def test_calls_without_an_object_are_refused():
     assert ls.BalancedMode.__call__(self=MODE[0], t=1.0, z0=0.1)["a"] > 0.1
     for call in (ls.BalancedMode.__call__, ls.BalancedMode.when, ls.BalancedMode.discrete):
-        with pytest.raises(TypeError, match="argument"):
+        with pytest.raises(TypeError, match="called on the class but must be called on an object of it"):
             call(tt=1.0)
 
 

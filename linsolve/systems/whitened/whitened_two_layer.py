@@ -11,6 +11,7 @@ import numpy as np
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.kept import Last
+from linsolve.core.named_arguments import named_arguments
 from linsolve.core.parameters import parameter
 from linsolve.numerics.cache import Memory
 from linsolve.systems.whitened import raw_weights
@@ -149,6 +150,7 @@ class WhitenedTwoLayer(Flow):
         w1, w2 = whitened_start.checked(cls.__name__, w1, w2)
         return cls.State(*whitened_start.products(cls.__name__, {"w1": w1, "w2": w2}))
 
+    @named_arguments()
     def starting(self, w1: Any, w2: Any) -> tuple[Self, State]:
         """Return this flow and the state of weights; the flow solves from this state by the weights themselves.
 
@@ -332,6 +334,7 @@ class WhitenedTwoLayer(Flow):
         second = (x1 @ back)[..., None, None]
         return first * xp.eye(z.gram_out.shape[-1]) + second * z.gram_out[..., None, None, :, :]
 
+    @named_arguments()
     def weights(self, t: Any, w1: Any, w2: Any, *, rtol: float = 1e-10) -> tuple[Any, Any]:
         """Return raw weights at times `t`, by integration of a linear ODE; see `raw_weights.weights`."""
         return raw_weights.weights(self, t, w1, w2, rtol=rtol)
