@@ -121,6 +121,9 @@ def networks(small: bool) -> list[Way]:
     into = {name: np.zeros(made.grid.shape) for name in problem.names}
     bare = floors.calls(made, problem.u, problem.w, into)
 
+    if "ours, compiled" in engines():
+        loop = floors.loop(prepared(pose(flow, problem.t, z0), "compiled", problem.names))
+        found.append(Way("W3", "floor: the compiled loop alone", loop, remark="without sums of the weights"))
     return [
         *found,
         Way("W3", "floor: read of the weights", floors.read(problem.u, problem.w)),

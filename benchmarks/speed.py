@@ -35,6 +35,8 @@ class Reach(NamedTuple):
         Workload and prefix of the label of the other timing, of which the fastest sufficiently accurate one counts.
     ratio : float
         Largest ratio of times.
+    parts : tuple of str
+        Prefixes of the labels of floors of the workload whose sum our time exceeds.
     """
 
     workload: str
@@ -42,19 +44,22 @@ class Reach(NamedTuple):
     against: str
     other: str
     ratio: float
+    parts: tuple[str, ...] = ()
 
 
 NUMPY, FAST, JAX = "ours, NumPy", "ours, compiled", "ours, JAX"
+CHECKS, LOOP = "floor: checks of the call", "floor: the compiled loop alone"
+READ = "floor: read of the weights"
 REACH = (
     Reach("W1", NUMPY, "W1", "floor: fill", 9),
     Reach("W1", FAST, "W1", "floor: fill", 2),
     Reach("W1", "ours", "W2", "heyoka, 1e-15", 1 / 150),
-    Reach("W1", "ours", "W2", "diffrax", 1 / 800),
-    Reach("W1", "ours", "W2", "solve_ivp, loop", 1e-5),
+    Reach("W1", "ours", "W2", "diffrax", 1 / 800, (LOOP, CHECKS)),
+    Reach("W1", "ours", "W2", "solve_ivp, loop", 1e-5, (LOOP, CHECKS)),
     Reach("W1, mean over members", FAST, "W1", "floor: fill", 2),
-    Reach("W3", NUMPY, "W3", "floor: read", 5),
-    Reach("W3", FAST, "W3", "floor: read", 1.5),
-    Reach("W3", "ours", "W3", "diffrax", 1 / 5000),
+    Reach("W3", NUMPY, "W3", READ, 5, ("floor: NumPy's calls alone",)),
+    Reach("W3", FAST, "W3", READ, 1.5, (READ, LOOP, CHECKS)),
+    Reach("W3", "ours", "W3", "diffrax", 1 / 5000, (READ, LOOP, CHECKS)),
     *(
         reach
         for depth in ("3", "4", "5", "inf")
@@ -69,13 +74,20 @@ REACH = (
     Reach("W5, one network 100-200-100, 200 times", NUMPY, "", "floor", 3),
     Reach("W5, one network 100-200-100, 200 times", NUMPY, "", "DOP853", 1 / 2),
     *(
-        Reach(f"W5, one network 100-200-100, one time, a {what}", NUMPY, "", "limit: 3 ms", 1)
+        Reach(
+            f"W5, one network 100-200-100, one time, a {what}",
+            NUMPY,
+            "",
+            "limit: 3 ms",
+            1,
+            ("floor: matrix operations alone", "floor: same call"),
+        )
         for what in ("new flow", "new start", "further time")
     ),
     Reach("W5, 1000 networks 10-10-10, 200 times", FAST, "", "limit: 200 ms", 1),
     Reach("W5, 1000 networks 10-10-10, 200 times", "ours", "", "diffrax", 1 / 25),
     Reach("W5, 1000 networks 10-10-10, 200 times", "ours", "", "a loop of DOP853", 1 / 50),
-    Reach("W6", NUMPY, "W6", "floor", 1),
+    Reach("W6", NUMPY, "W6", "floor", 1, ("floor",)),
     Reach("W6, further target", NUMPY, "W6, further target", "floor", 1.5),
     Reach("W6, one target", NUMPY, "W6, one target", "eigh", 1 / 15),
     Reach("W6, one target", NUMPY, "W6, one target", "expm_multiply", 1),
@@ -156,7 +168,7 @@ def measure(small: bool = False, rounds: int = ROUNDS, say: Callable[[str], Any]
             say("W5")
             try:
                 found += matrix_rows(w for w in workers.values() if not w.absent)
-            except ModuleNotFoundError as error:  # the reference to 200 digits needs the extra [balls]
+            except ModuleNotFoundError as error:  # the reference in 400 bits needs the extra [balls]
                 absent["W5"] = str(error)
     found += [Timing("absent", name, math.nan, math.nan, why) for name, why in (absent | NOT_MEASURED).items()]
     return found

@@ -22,7 +22,7 @@ def times(ratio: float) -> str:
     """Return a ratio of times, as a fraction below one."""
     if math.isnan(ratio):
         return "-"
-    return f"{ratio:.2g}" if ratio >= 1 else f"1/{1 / ratio:.3g}"
+    return f"{ratio:.3g}" if ratio >= 1 else f"1/{1 / ratio:.3g}"
 
 
 def is_peer(timing: Timing) -> bool:
@@ -57,6 +57,22 @@ def by_reach(timings: list[Timing]) -> str:
     return table(("ours", "other", "reach, ratio of times", "measured"), rows)
 
 
+def by_bound(timings: list[Timing]) -> str:
+    """Return the targets that are missed: the time that each needs, and the parts of our time, measured alone."""
+    rows = []
+    for reach, mine, other, ratio in judged(timings):
+        if mine is None or other is None or not ratio > reach.ratio:
+            continue
+        parts = [t for part in reach.parts for t in timings if t.workload == mine.workload and t.who.startswith(part)]
+        needs, least = reach.ratio * other.seconds, sum(t.seconds for t in parts)
+        terms = " + ".join(f"{t.who.removeprefix('floor: ')} {short(t.seconds)}" for t in parts) or "-"
+        terms += f" = {short(least)}" if len(parts) > 1 else ""
+        verdict = "out of reach" if least >= needs else "missed"
+        who = f"{mine.workload}: {mine.who}", other.who
+        rows.append((*who, short(needs), terms, short(mine.seconds), verdict))
+    return table(("ours", "other", "needs", "parts of ours, measured alone", "ours takes", "target"), rows)
+
+
 def in_full(timings: list[Timing]) -> str:
     """Return all timings."""
     rows = [
@@ -76,4 +92,4 @@ def brief(timings: list[Timing]) -> str:
 def text(timings: list[Timing]) -> str:
     """Return all tables as one text."""
     rest = "<details><summary>All timings</summary>", in_full(timings), "</details>"
-    return "\n\n".join((brief(timings), *rest))
+    return "\n\n".join((brief(timings), by_bound(timings), *rest))

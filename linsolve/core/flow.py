@@ -134,6 +134,9 @@ class Flow(Parametrized):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _refuse_misdeclared(cls)
+        for name, maker in list(vars(cls).items()):
+            if isinstance(maker, staticmethod | classmethod) and not name.startswith("_"):  # those of starts
+                setattr(cls, name, type(maker)(named_arguments(f"{cls.__name__}.{name}")(maker.__func__)))
         marks = {name: getattr(getattr(cls, name), "observable", None) for name in dir(cls)}
         cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
         for name in ("solution", "along", "shared", "velocity", "loss"):

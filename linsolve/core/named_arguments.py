@@ -41,16 +41,17 @@ def named_arguments(who: str | None = None, what: str = "argument") -> Callable[
         parameters = list(inspect.signature(function).parameters.values())
         if any(each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) for each in parameters):
             return function
-        given = [each for each in parameters if each.name != "self"]
+        given = [each for each in parameters if each.name not in ("self", "cls")]
         own, names = len(parameters) - len(given), _Names.of(given, what)
+        of_object = any(each.name == "self" for each in parameters)
         # number of arguments of a call that gives what is needed by position
         usual = len(names.needed) if set(names.needed) <= set(names.placed) else -1
 
         @wraps(function)
         def call(*args: Any, **named: Any) -> Any:
             count = len(args) - own
-            if (named or count != usual) and not (own and "self" in named):
-                if own and not (args and hasattr(type(args[0]), function.__name__)):
+            if (named or count != usual) and not (of_object and "self" in named):
+                if of_object and not (args and hasattr(type(args[0]), function.__name__)):
                     raise TypeError(_called_on_class(function, names))
                 names.check(who or type(args[0]).__name__, count, named)
             return function(*args, **named)

@@ -87,6 +87,7 @@ def read(
     layers, names = _layers(who, weights, names)
     covariances = boolean(who, "covariances", covariances, meaning="whether the data are moments")
     inputs, outputs = _pair(who, data, covariances)
+    _refuse_swapped(who, layers, inputs, outputs)
     _refuse_unchained(who, layers, names, inputs.shape[1], outputs.shape[0 if covariances else 1])
     _refuse_misplaced(who, (inputs, outputs), (layers[0].shape[1], len(layers[-1])), covariances)
     biases = read_biases(who, bias, layers)
@@ -145,6 +146,17 @@ def read_tolerance(who: str, given: Any, precision: str) -> float:
         return max(TOLERANCE, UNITS * float(np.finfo(precision).eps)) if precision != "float64" else TOLERANCE
     meaning = "relative distance up to which a condition holds"
     return number(who, "tolerance", given, meaning=meaning, domain="[1e-15, 0.1]", example=1e-8)
+
+
+def _refuse_swapped(who: str, layers: tuple[np.ndarray, ...], inputs: np.ndarray, outputs: np.ndarray) -> None:
+    """Raise if the weights are samples of inputs and outputs, and the data two layers between them."""
+    if len(layers) != 2 or len(layers[0]) != len(layers[1]) or layers[1].shape[1] == len(layers[0]):
+        return
+    if outputs.shape[1] == len(inputs) and [len(a.T) for a in layers] == [inputs.shape[1], len(outputs)]:
+        raise ValueError(
+            f"{who}: weights have shapes {layers[0].shape} and {layers[1].shape}, and data {inputs.shape} and "
+            f"{outputs.shape} (layers, and samples); weights and data are swapped: pass the layers first"
+        )
 
 
 def _refuse_unchained(who: str, layers: tuple[np.ndarray, ...], names: Sequence[str], n_in: int, n_out: int) -> None:
@@ -210,7 +222,7 @@ def refuse_unpaired(who: str, data: Any, covariances: bool) -> tuple[str, str]:
         count = f" of {len(data)}" if isinstance(data, tuple | list) else ""
         raise ValueError(
             f"{who}: data must be the pair ({', '.join(names)}), not {type(data).__name__}{count} (samples, or second "
-            f"moments); pass ({', '.join(names)}) as one argument"
+            f"moments); pass ({', '.join(names)}) as one argument, after the list of all layers"
         )
     return names
 

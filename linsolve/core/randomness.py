@@ -15,7 +15,7 @@ _BITS = 1000  # for more trials, NumPy's binomial variates are faster than count
 
 
 def seeded(who: str, rng: Any) -> np.random.Generator:
-    """Return ``numpy.random.default_rng(rng)`` (SPEC 7).
+    """Return ``numpy.random.default_rng(rng)`` (SPEC 7 of Scientific Python).
 
     Raises
     ------
@@ -37,7 +37,7 @@ def generator(who: str, rng: Any) -> tuple[Any, Any]:
     who : str
         Name of the calling function, for errors.
     rng : None, int, numpy.random.Generator or SeedSequence, or cupy.random.Generator
-        As in SPEC 7 for NumPy; a CuPy generator is used unchanged, and its draws stay on its device.
+        As in SPEC 7 of Scientific Python; a CuPy generator is used unchanged, and its draws stay on its device.
 
     Examples
     --------

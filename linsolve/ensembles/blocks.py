@@ -21,7 +21,7 @@ SINGLE = "value"  # name of an unnamed return value
 
 
 def sequence(rng: Any, who: str = "sweep") -> np.random.SeedSequence:
-    """Return the SeedSequence of an `rng` argument as in SPEC 7; a generator is advanced.
+    """Return the SeedSequence of an `rng` argument as in SPEC 7 of Scientific Python; a generator is advanced.
 
     Raises
     ------

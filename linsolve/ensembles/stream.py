@@ -65,7 +65,7 @@ def ensemble(
         mean, ``"count"``, ``"min"``, ``"max"``, ``"quantiles"`` for `Quantiles` with default arguments, ``"histogram"``
         for `Histogram` with default arguments.
     rng : None, int, numpy.random.Generator or SeedSequence
-        As in SPEC 7.
+        As in SPEC 7 of Scientific Python.
     block : int, optional
         Members per task, rounded up to whole tiles; one tile by default. Use larger blocks for remote executors.
     threads, executor, progress
@@ -74,7 +74,7 @@ def ensemble(
     nonfinite : str
         ``"raise"`` raises for nan and infinities; ``"omit"`` omits them and counts them in `Ensemble.omitted`.
     tile : int, optional
-        Members drawn from one seed, by default `TILE`; on a GPU a multiple of 2^14, by default 2^20. The networks
+        Members drawn from one seed, by default `TILE`; on a GPU a multiple of 2^14, by default 2^22. The networks
         depend on it.
     device : str, optional
         ``"cuda"`` draws, evaluates and reduces on a GPU (extra ``[cuda12]`` or ``[cuda13]``). It requires a flow of
@@ -92,7 +92,9 @@ def ensemble(
     ValueError, TypeError
         If an argument is invalid, before any evaluation; if values are not finite, with tile and member.
     BlockError
-        If the factory fails for a tile, or the flow refuses a member.
+        If the factory fails for a tile.
+    NotExact
+        If the closed form does not hold for a member.
 
     Notes
     -----

@@ -60,7 +60,8 @@ def sweep(
     block : int, optional
         Approximate number of cells per task, by default up to 65536.
     rng : None, int, numpy.random.Generator or SeedSequence
-        As in SPEC 7, for functions that take ``rng``. With None a sweep with a store keeps its first seed.
+        As in SPEC 7 of Scientific Python, for functions that take ``rng``. With None a sweep with a store keeps its
+        first seed.
     progress : bool, optional
         Whether a progress bar is shown; by default where the standard error is a terminal.
     **axes : array_like of shape (n,), or (label, array_like)

@@ -842,6 +842,15 @@ def test_layers_in_reversed_order_are_said_to_be():
         ls.applies([np.ones((2, 3)), np.ones((3, 2))], (Y, Y))
 
 
+@pytest.mark.parametrize("ask", [lambda *given: ls.solve(*given, 1.0), ls.applies], ids=["solve", "applies"])
+def test_weights_and_data_that_are_swapped_are_named(ask):
+    layers, data = [np.ones((5, 3)), np.ones((2, 5))], (np.ones((20, 3)), np.ones((20, 2)))
+    with pytest.raises(
+        ValueError, match=r"weights have shapes \(20, 3\) and \(20, 2\), .*weights and data are swapped"
+    ):
+        ask(data, layers)
+
+
 def test_data_must_be_a_pair():
     X, Y = rng(0).normal(size=(9, 3)), rng(1).normal(size=(9, 2))
     with pytest.raises(ValueError, match=r"solve: data must be the pair \(X, Y\), not ndarray .*as one argument"):

@@ -235,6 +235,16 @@ def test_the_largest_step_of_kernels_is_that_of_their_features_and_has_no_bound_
     assert ls.FrozenKernel(np.zeros((2, 2)), [1.0, 2.0]).sgd(0, np.zeros(2), batch=1, step=1.0).largest_step() == np.inf
 
 
+def test_the_route_says_that_averages_diverge():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    Y = X[:, ::-1]  # without residuals at the minimum, whose noise also raises the loss
+    largest = float(ls.sgd(np.zeros((2, 2)), (X, Y), 0, batch=8, step=1.0).largest_step())
+    for share, end in ((0.9, "without replacement"), (1.1, "; diverging, the step is 1.1 times largest_step")):
+        traj = ls.sgd(np.zeros((2, 2)), (X, Y), [0, 400], batch=8, step=share * largest)
+        assert traj.route.endswith(end)
+        assert (traj["loss"][1] > traj["loss"][0]) == (share > 1)
+
+
 def test_a_loss_is_drawn_as_a_mean_with_a_band_of_one_standard_deviation():
     X, Y, W = data(8, 30, 4)
     traj = ls.sgd(W, (X, Y), np.arange(20), batch=2, step=0.2)

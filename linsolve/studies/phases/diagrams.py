@@ -236,7 +236,7 @@ def diagram(name: str, cells: int = 121, rng: Any = 0) -> Diagram:
     cells : int
         Points along each axis, from 11 to 2001.
     rng : None, int or numpy.random.Generator
-        As in SPEC 7, for maps of random networks.
+        As in SPEC 7 of Scientific Python, for maps of random networks.
 
     Returns
     -------

@@ -169,7 +169,7 @@ class TwoLayerNetworks(Flow):
         z0 : State, optional
             Initial weights; standard Gaussian by default.
         rng : None, int or numpy.random.Generator
-            For the initial weights; passed to ``numpy.random.default_rng`` (SPEC 7).
+            For the initial weights; passed to ``numpy.random.default_rng`` (SPEC 7 of Scientific Python).
 
         Returns
         -------
@@ -208,7 +208,7 @@ class TwoLayerNetworks(Flow):
         batch : tuple of int
             Shape of the batch.
         rng : None, int or numpy.random.Generator
-            As in SPEC 7: passed to ``numpy.random.default_rng``.
+            As in SPEC 7 of Scientific Python: passed to ``numpy.random.default_rng``.
         """
         who, sizes, sigmas = (
             f"{cls.__name__}.init",

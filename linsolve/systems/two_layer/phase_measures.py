@@ -47,7 +47,7 @@ def wishart(width: Any, count: int, *, rng: Any = None) -> tuple[np.ndarray, np.
     count : int
         Number of networks for each width.
     rng : None, int, numpy.random.Generator or cupy.random.Generator
-        As in SPEC 7; a CuPy generator draws on its device.
+        As in SPEC 7 of Scientific Python; a CuPy generator draws on its device.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def networks(
     zero_output : bool or array of bool
         Remove the part of ``W x`` along ``u``, so that the output is 0.
     rng : None, int or numpy.random.Generator
-        As in SPEC 7.
+        As in SPEC 7 of Scientific Python.
     **parameters
         Parameters of `TwoLayer`; ``y`` is 1 by default, and ``x`` has one dimension.
 
@@ -252,7 +252,7 @@ def medians(exponents: Exponents, kappa: Any, *, count: int = 400, rng: Any = No
     count : int
         Number of networks for each `kappa`.
     rng : None, int or numpy.random.Generator
-        As in SPEC 7.
+        As in SPEC 7 of Scientific Python.
 
     Returns
     -------
@@ -320,7 +320,7 @@ def slopes(
     count : int
         Number of networks for each value.
     rng : None, int or numpy.random.Generator
-        As in SPEC 7.
+        As in SPEC 7 of Scientific Python.
 
     Examples
     --------

@@ -35,6 +35,7 @@ __all__ = [
 WHO = "WhitenedTwoLayer"
 # relative violation up to which product and Gram matrices count as those of weights; `Flow.tolerance` of the class
 TOLERANCE = 1e-9
+MOST = 1e6  # largest violation that a message gives; by zero Gram matrices every product is infinitely too large
 
 
 def checked(who: str, w1: Any, w2: Any) -> tuple[Any, Any]:
@@ -108,7 +109,8 @@ def refuse_impossible(
         largest = float(np.broadcast_to(sizes[k], violation.shape)[index])
         where = f"largest entry, at index {index}" if index else "largest entry"
         raise ValueError(
-            f"{who}: {names[k]} = {largest:.3g} ({where}) {rule}, and violates this rule by {violation[index]:.3g} "
+            f"{who}: {names[k]} = {largest:.3g} ({where}) {rule}, and violates this rule by "
+            f"{'more than ' if violation[index] > MOST else ''}{min(violation[index], MOST):.3g} "
             f"(relative; at most {tolerance:.2g} is rounding): no weights have this state; compute it with {made_by}"
         )
 

@@ -303,7 +303,8 @@ class WhitenedTwoLayer(Flow):
     def obstructed(self, xp: Any, z: Any) -> Any:
         """Return 1 where parity forbids the target: square, balanced, ``det Y det S < 0``; else 0.
 
-        A balanced square network keeps the sign of ``det Y``; the exact flow then converges to a saddle.
+        A balanced square network keeps the sign of ``det Y``; the exact flow then converges to a saddle. At the saddle
+        itself, as at ``t = inf``, ``det Y`` is zero and the result 0: judge by the start.
         """
         return whitened_start.obstructed(xp, self.target, *z)
 

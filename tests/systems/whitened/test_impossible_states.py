@@ -133,6 +133,11 @@ def test_a_subnormal_state_of_a_large_network_is_refused():
             ask(tiny)
 
 
+def test_a_product_without_gram_matrices_violates_the_rule_by_far():
+    with pytest.raises(ValueError, match=r"violates this rule by more than 1e\+06 \(relative"):
+        WhitenedTwoLayer.state(no_grams(state(2, (3, 2, 4), 0.3)))
+
+
 @pytest.mark.parametrize("width", [1, 2, 9])
 @pytest.mark.parametrize("sizes", [(1e-150, 1e-150), (1e-300, 1.0), (1e-8, 1e4), (0.0, 1.0), (0.0, 0.0), (1e75, 1e75)])
 def test_states_of_weights_are_accepted(width, sizes):
