@@ -30,14 +30,28 @@ class Memory:
 
     def recall(self, question: str, answer: Callable[[], Found], *about: Any) -> Found:
         """Return the last result under the name `question` if its arguments had the same values, else ``answer()``."""
-        known = self._last.get(question)
-        if known is not None and len(known[0]) == len(about) and all(map(_same, known[0], about)):
+        known = self._known(question, about)
+        if known is not None:
             return known[1]
         found = answer()
-        arrays = [a for a in about if not isinstance(a, tuple)]
-        if all(type(a) is np.ndarray for a in arrays) and sum(a.size for a in arrays) <= KEPT:
+        if self.keeps(*about):
             self._last[question] = tuple(a if isinstance(a, tuple) else a.copy() for a in about), found
         return found
+
+    def knows(self, question: str, *about: Any) -> bool:
+        """Return whether the last result under the name `question` had arguments of the same values."""
+        return self._known(question, about) is not None
+
+    def _known(self, question: str, about: tuple[Any, ...]) -> tuple[Any, Any] | None:
+        known = self._last.get(question)
+        fits = known is not None and len(known[0]) == len(about) and all(map(_same, known[0], about))
+        return known if fits else None
+
+    @staticmethod
+    def keeps(*about: Any) -> bool:
+        """Return whether a result for these arguments is kept."""
+        arrays = [a for a in about if not isinstance(a, tuple)]
+        return all(type(a) is np.ndarray for a in arrays) and sum(a.size for a in arrays) <= KEPT
 
     def clear(self) -> None:
         """Forget all results: one that overflowed would raise no flag when it is recalled."""

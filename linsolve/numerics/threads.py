@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["ahead", "forkable_lock", "one_blas_thread", "processors", "shared", "workers"]
+__all__ = ["forkable_lock", "one_blas_thread", "processors", "shared", "workers"]
 
 _inside = contextvars.ContextVar("inside", default=False)  # whether this thread works on a part for `shared`
 
@@ -94,32 +94,6 @@ def shared(work: Callable[[Any], Any], parts: Iterable[Any], threads: int | None
             raise
     for each in begun:
         each.result()
-    return found
-
-
-def ahead(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a function that returns ``work()``, which a helper begins at once if one is free; else the caller does it.
-
-    The helper inherits the caller's context. The result is kept.
-    """
-    if workers() < 2:
-        return cache(work)
-
-    def begin() -> Any:
-        _inside.set(True)
-        return work()
-
-    try:
-        begun = _pool().submit(contextvars.copy_context().run, begin)
-    except RuntimeError:  # no thread can be started, as when the interpreter ends
-        return cache(work)
-    process = os.getpid()
-
-    @cache
-    def found() -> Any:
-        # a fork has no helper that would end the work
-        return work() if os.getpid() != process or begun.cancel() else begun.result()
-
     return found
 
 

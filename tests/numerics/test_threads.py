@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from linsolve.numerics import threads
-from linsolve.numerics.threads import ahead, shared, workers
+from linsolve.numerics.threads import shared, workers
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 200])
@@ -127,71 +127,6 @@ if child:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_fork_starts_helpers_of_its_own():
     subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
-
-
-def test_work_ahead_is_done_once_by_a_helper_or_by_the_caller(monkeypatch):
-    done = []
-
-    def work():
-        done.append((threading.current_thread(), workers()))
-        return object()
-
-    monkeypatch.setattr(threads, "processors", lambda: 2)
-    found = ahead(work)
-    deadline = time.monotonic() + 60
-    while not done and time.monotonic() < deadline:  # without being asked
-        time.sleep(0.001)
-    assert found() is found()
-    ((thread, count),) = done
-    assert thread is not threading.main_thread()
-    assert count == 1
-    monkeypatch.setattr(threads, "processors", lambda: 1)
-    alone = ahead(work)
-    assert len(done) == 1
-    assert alone() is alone()
-    assert len(done) == 2
-    assert done[1][0] is threading.main_thread()
-
-
-def test_work_ahead_that_no_helper_has_begun_is_done_by_the_caller(monkeypatch):
-    monkeypatch.setattr(threads, "processors", lambda: 2)
-    free = threading.Event()
-    held = [ahead(lambda: free.wait(60)) for _ in range(threads._pool()._max_workers)]
-    assert ahead(threading.get_ident)() == threading.get_ident()
-    free.set()
-    assert all(each() for each in held)
-
-
-def test_errors_of_work_ahead_are_raised_when_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr(threads, "processors", lambda: 2)
-    found = ahead(lambda: 1 / 0)
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError):
-            found()
-
-
-FORK_AHEAD = """
-import os, threading, time
-from linsolve.numerics import threads
-threads.processors = lambda: 2
-begun = threading.Event()
-def work():
-    begun.set()
-    time.sleep(0.2)
-    return os.getpid()
-found = threads.ahead(work)
-assert begun.wait(60)
-child = os.fork()
-assert found() == os.getpid()
-if not child:
-    os._exit(0)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_fork_does_not_wait_for_a_helper_that_it_does_not_have():
-    subprocess.run([sys.executable, "-c", FORK_AHEAD], check=True, timeout=60)
 
 
 COMPILING = """

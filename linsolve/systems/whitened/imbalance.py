@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
 
-__all__ = ["Imbalance", "imbalance", "largest"]
+__all__ = ["Imbalance", "imbalance", "largest", "trace"]
 
 
 class Imbalance(NamedTuple):
@@ -33,7 +33,8 @@ def _inner(xp: Any, a: Any, b: Any) -> Any:
     return xp.vecdot(*(xp.reshape(m, (*m.shape[:-2], m.shape[-2] * m.shape[-1])) for m in (a, b)))
 
 
-def _trace(xp: Any, a: Any) -> Any:
+def trace(xp: Any, a: Any) -> Any:
+    """Return the sum of the diagonal."""
     return xp.sum(_diagonal(xp, a), axis=-1)
 
 
@@ -78,7 +79,7 @@ class _Scaled(NamedTuple):
 
     def against_j(self, xp: Any, a: tuple[Any, Any, Any]) -> Any:
         """Return ``tr(A J)``."""
-        return self.weights[2] * self.j[1] * _trace(xp, a[2]) - self.weights[0] * self.j[0] * _trace(xp, a[0])
+        return self.weights[2] * self.j[1] * trace(xp, a[2]) - self.weights[0] * self.j[0] * trace(xp, a[0])
 
     def misfit(self, xp: Any, total: Any, spread: Any) -> Any:
         """Return the norm of ``P J P - total P - spread J``."""

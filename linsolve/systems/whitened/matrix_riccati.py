@@ -11,8 +11,8 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.numerics import one_matrix
 from linsolve.numerics.cache import Memory
-from linsolve.numerics.threads import ahead, one_blas_thread, shared
-from linsolve.systems.whitened.balanced_start import balanced_start
+from linsolve.numerics.threads import one_blas_thread, shared
+from linsolve.systems.whitened.balanced_start import balanced_start, may_be_balanced
 from linsolve.systems.whitened.composed_steps import graded, relaxed, steps
 from linsolve.systems.whitened.factorizations import RELIABLE
 from linsolve.systems.whitened.flow_map import flow_map
@@ -143,9 +143,8 @@ def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
     batch = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in (target, *start)))
     members = int(np.prod(batch))
     if xp is not np or members <= PART:
-        modes_of_target = _begun_modes(xp, memory, target)
         kind, root = begun = known_start(xp, memory, target, *start[:3])
-        modes = modes_of_target()
+        modes = _modes(xp, memory, target)
         total = xp.asarray(xp.broadcast_to(kind.total, batch))
 
         def found() -> Frame:
@@ -172,34 +171,38 @@ def known_start(
 ) -> tuple[Imbalance, Any]:
     """Return the imbalance of an initial state, computed once, and for one large network also its square root.
 
-    A root is computed for states in the solvable class only, and is otherwise None.
+    Meanwhile another thread computes the modes of a new target of this network. A root is computed for states in the
+    solvable class only, and is otherwise None.
     """
     given = product, gram_in, gram_out
     large = xp is np and _is_large(target, *given)
-    with _one_thread(xp, sum(product.shape[-2:])):
+
+    def found() -> tuple[Imbalance, Any]:
+        kind = imbalance(xp, *given)
+        solvable = large and kind.distance <= TOLERANCE
+        return kind, square_root(xp, *given, kind) if solvable else None
+
+    def answer() -> tuple[Imbalance, Any]:
         balanced = _balanced(memory, *given) if large else None
-        if balanced is not None:
-            return balanced
+        return memory.recall("start", found, *given) if balanced is None else balanced
 
-        def found() -> tuple[Imbalance, Any]:
-            kind = imbalance(xp, *given)
-            solvable = large and kind.distance <= TOLERANCE
-            return kind, square_root(xp, *given, kind) if solvable else None
-
-        return memory.recall("start", found, *given)
+    with _one_thread(xp, sum(product.shape[-2:])):
+        return _beside_modes(memory, target, answer) if large else answer()
 
 
 def is_balanced_start(memory: Memory, target: Any, product: Any, gram_in: Any, gram_out: Any) -> bool:
-    """Return whether the initial state of one large network (NumPy) has a root that shows it to be balanced.
+    """Return whether the initial state of one large network has a root that shows it to be balanced, and sound.
 
-    Imbalance and root are remembered for `known_start`. Meanwhile another thread decomposes a new target.
+    Imbalance and root are remembered for `known_start`. Meanwhile another thread computes the modes of a new target.
+    States that cannot be remembered are not tried.
     """
     given = product, gram_in, gram_out
-    if not all(map(arithmetic.is_double, given)) or not _is_large(target, *given):
+    if not (all(map(arithmetic.is_double, given)) and _is_large(target, *given) and memory.keeps(*given)):
         return False
-    _begun_modes(np, memory, target)
+    if not may_be_balanced(*given):
+        return False
     with _one_thread(np, sum(product.shape)):
-        return _balanced(memory, *given) is not None
+        return _beside_modes(memory, target, lambda: _balanced(memory, *given)) is not None
 
 
 def _balanced(memory: Memory, *given: Any) -> tuple[Imbalance, Any] | None:
@@ -210,20 +213,15 @@ def _is_large(target: Any, *start: Any) -> bool:
     return sum(target.shape[-2:]) >= LARGE and all(a.ndim == 2 for a in (target, *start))
 
 
-def _begun_modes(xp: Any, memory: Memory, target: Any) -> Callable[[], Modes]:
-    """Return a function that returns the modes of a target, which another thread computes if it is large."""
+def _beside_modes(memory: Memory, target: Any, work: Callable[[], Any]) -> Any:
+    """Return ``work()``; meanwhile another thread computes the modes of a new target."""
+    if memory.knows("modes", target):
+        return work()
+    return shared(lambda part: part(), (lambda: _modes(np, memory, target), work))[1]
 
-    def found() -> Modes:
-        with _one_thread(xp, sum(target.shape[-2:])):
-            return Modes.of(xp, target)
 
-    def begun() -> Callable[[], Modes]:
-        if xp is np and _is_large(target):
-            return ahead(found)
-        modes = found()
-        return lambda: modes
-
-    return memory.recall("modes", begun, target)
+def _modes(xp: Any, memory: Memory, target: Any) -> Modes:
+    return memory.recall("modes", lambda: Modes.of(xp, target), target)
 
 
 def moved(xp: Any, t: Any, frame: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:

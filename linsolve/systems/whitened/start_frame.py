@@ -10,7 +10,7 @@ from linsolve import arithmetic
 from linsolve.arithmetic import precision
 from linsolve.systems.whitened.balanced_start import factor_root
 from linsolve.systems.whitened.factorizations import echelon, flipped, stacked
-from linsolve.systems.whitened.imbalance import Imbalance, imbalance, largest
+from linsolve.systems.whitened.imbalance import Imbalance, imbalance, largest, trace
 
 __all__ = ["Frame", "Modes", "eigenbasis", "square_root", "start_frame"]
 
@@ -291,11 +291,12 @@ def _flat_root(xp: Any, product: Any, gram_in: Any, gram_out: Any, kind: Imbalan
 def _refined(xp: Any, q: Any, product: Any, gram_in: Any, gram_out: Any, single: Any) -> Any:
     """Return `q`; a block much smaller than the other is computed from the product instead of from ``P0``.
 
-    Only a lambda-balanced state can have blocks of different size; the larger block is then well-conditioned.
+    Only a lambda-balanced state can have blocks of different size; the larger block is then well-conditioned. Sizes are
+    traces: entries of a block of many rows are small in a state of any kind.
     """
     rows = gram_in.shape[-1]
     top, bottom = q[..., :rows, :], q[..., rows:, :]
-    x, z = largest(xp, gram_in)[..., None, None], largest(xp, gram_out)[..., None, None]
+    x, z = trace(xp, gram_in)[..., None, None], trace(xp, gram_out)[..., None, None]
     turned = xp.matrix_transpose
 
     def other(block: Any, map_: Any, fit: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -198,7 +198,12 @@ class WhitenedTwoLayer(Flow):
 
     def _called_from(self, z0: Any) -> Any:
         """Return ``state(z0)``; a large balanced state is checked by its root, which the solution needs too."""
-        return self._possible(z0, is_sound=partial(is_balanced_start, self._memory, self._every_target()))
+        if type(self).state.__func__ is not WhitenedTwoLayer.state.__func__:  # type: ignore[attr-defined]
+            return self.state(z0)
+        return self._possible(z0, is_sound=self._is_balanced)
+
+    def _is_balanced(self, *state: Any) -> bool:
+        return self.tau.ndim == 0 and is_balanced_start(self._memory, self._every_target(), *state)
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``|S - Y|^2 / 2``."""

@@ -49,6 +49,17 @@ def test_a_gram_matrix_of_other_weights_is_noticed(size):
     assert balanced_start(*start._replace(gram_out=turn @ start.gram_out @ turn.T)) is None
 
 
+@pytest.mark.parametrize("n_in", [400, 1600])
+def test_the_rest_is_also_measured_in_the_unit_of_each_gram_matrix(n_in):
+    # a mode that is spread over all inputs, whose Gram matrix has small entries
+    values, rng = np.array([1.0] + 19 * [1e-3]), np.random.default_rng(0)
+    inputs = np.linalg.qr(np.column_stack([np.ones(n_in), rng.normal(size=(n_in, 19))]))[0]
+    start = WhitenedTwoLayer.of((inputs * values).T, np.diag(values))
+    change = 3.6 * (n_in + 20) * precision(np)  # of one entry, within rounding of the largest one
+    start.gram_in[0, 1] += change
+    assert (balanced_start(*start) is None) == (change > 1e-9 * start.gram_in[0, 0])
+
+
 @pytest.mark.parametrize("name", ["gram_in", "gram_out"])
 def test_a_gram_matrix_that_is_not_symmetric_is_noticed(name):
     start = of_modes(*[np.linspace(0.5, 1.0, 70)] * 2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from linsolve import WhitenedTwoLayer, arithmetic, integrate
+from linsolve.systems.whitened import starts as whitened_start
 from linsolve.systems.whitened.starts import refuse_impossible
 
 FIELDS = ("product", "gram_in", "gram_out")
@@ -115,6 +116,47 @@ def test_an_impossible_state_of_a_large_network_is_refused_like_that_of_a_small_
         assert flow(0.0, sound)["product"].shape == (66, 70)
     assert str(refusal.value) == str(alone.value)
     assert str(refusal.value).startswith(f"WhitenedTwoLayer: {IMPOSSIBLE[change]} = ")
+
+
+def test_a_large_balanced_state_is_checked_by_its_root(monkeypatch):
+    target, start = np.eye(70), WhitenedTwoLayer.of(*WhitenedTwoLayer.init(70, 90, 70, scale=0.3, rng=3))
+    lopsided = WhitenedTwoLayer.of(*WhitenedTwoLayer.init(70, 70, 70, scale=0.3, imbalance=0.1, rng=3))
+    right = WhitenedTwoLayer(target)(1.0, start).state
+    tried = []
+    monkeypatch.setattr(whitened_start, "_positive", lambda whole: tried.append(whole.shape) or True)
+    for found, known in zip(WhitenedTwoLayer(target)(1.0, start).state, right, strict=True):
+        np.testing.assert_array_equal(found, known)
+    assert not tried
+    WhitenedTwoLayer(target)(1.0, lopsided)
+    assert tried == [(140, 140)]
+
+
+@pytest.mark.parametrize("n", [3, 70])
+def test_a_subclass_may_have_its_own_state(n):
+    class OfWeights(WhitenedTwoLayer):
+        @classmethod
+        def state(cls, z):
+            return cls.of(*z)
+
+    weights = WhitenedTwoLayer.init(n, n, n, scale=0.3, rng=3)
+    found, right = OfWeights(np.eye(n))(1.0, weights), WhitenedTwoLayer(np.eye(n))(1.0, WhitenedTwoLayer.of(*weights))
+    np.testing.assert_array_equal(found["product"], right["product"])
+
+
+def test_batches_that_do_not_fit_are_named_before_a_large_state_is_factored():
+    sound = WhitenedTwoLayer.State(*[np.eye(70)] * 3)
+    with pytest.raises(ValueError, match=r"target \(2,\), tau \(3,\)"):
+        WhitenedTwoLayer(np.ones((2, 70, 70)), tau=[1.0, 2.0, 3.0])(1.0, sound)
+
+
+@pytest.mark.parametrize("name", ["gram_in", "gram_out"])
+def test_large_negative_entries_are_refused_without_a_warning(name):
+    wrong = WhitenedTwoLayer.State(*[np.eye(70)] * 3)
+    gram = np.diag([1.0] + 69 * [-1.7e308])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=rf"{name} = 1.7e\+308 .*no negative eigenvalue"):
+            WhitenedTwoLayer(np.eye(70))(1.0, wrong._replace(**{name: gram}))
 
 
 def test_a_product_whose_square_overflows_is_refused_without_a_warning():

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from riccati_starts import random
+from threadpoolctl import threadpool_info
 
 import linsolve as ls
 from linsolve import WhitenedTwoLayer, arithmetic
@@ -73,6 +74,18 @@ def test_large_networks_are_prepared_on_two_threads_with_the_same_bits(imbalance
         monkeypatch.setattr(matrix, "LARGE", size)
         with pytest.raises(ls.NotExact, match="distance of the imbalance"):
             WhitenedTwoLayer(target)(TIMES, unbalanced)
+
+
+def test_refused_calls_leave_bits_and_threads_of_blas_as_they_were():
+    target, start = random((100, 100, 100), seed=5)
+    asymmetric = start._replace(gram_in=start.gram_in * np.where(np.eye(100, k=1) > 0, 1.1, 1.0))
+    limits = [each["num_threads"] for each in threadpool_info()]
+    first = WhitenedTwoLayer(target)(TIMES, start).state
+    for k in range(10):
+        with pytest.raises(ValueError, match="must be symmetric"):
+            WhitenedTwoLayer(target + k)(TIMES, asymmetric)
+        assert [each["num_threads"] for each in threadpool_info()] == limits
+        same(WhitenedTwoLayer(target)(TIMES, start).state, first)
 
 
 def test_a_root_that_is_not_of_this_start_is_noticed(monkeypatch):

@@ -3,6 +3,7 @@
 import array_api_strict
 import numpy as np
 import pytest
+from riccati_starts import random
 from selection import quick
 
 from benchmarks import accuracy_whitened as accuracy
@@ -275,3 +276,21 @@ def test_high_precision_refuses_times_that_need_too_many_digits(flow):
         problem(1e7, start)
     limit = problem(np.inf, start)
     assert all(np.isfinite(np.asarray(v, dtype=float)).all() for v in limit.state)
+
+
+@pytest.mark.parametrize("lam", [0.01, 0.3, 3.0])
+@pytest.mark.parametrize("scale", [1.0, 3.0, 10.0])
+@pytest.mark.parametrize("shape", [(1, 3, 127), (1, 3, 200), (1, 2, 40), (2, 3, 100)], ids=str)
+def test_a_block_of_many_rows_is_not_taken_for_a_small_one(shape, scale, lam):
+    # its entries are far smaller than those of the other block, its singular values are not
+    for turned in (False, True):
+        sizes, sign = (shape[::-1], -1) if turned else (shape, 1)
+        target, start = random(sizes, sign * lam, scale=scale, seed=1)
+        flow = WhitenedTwoLayer(target)
+        t = 1e-9 / (scale**2 * np.linalg.norm(target - start.product))
+        early, late = (flow(time, start).state for time in (t, np.inf))
+        for found, first, speed in zip(early, start, flow.velocity(np, start), strict=True):
+            assert np.abs(found - first - t * speed).max() <= 1e-12 * np.abs(first).max()
+        assert np.abs(late.product - target).max() <= 1e-11 * np.abs(target).max()
+        (distance,) = flow.conditions(np, late).values()
+        assert distance <= 1e-12
