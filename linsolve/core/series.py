@@ -47,7 +47,10 @@ class Series:
             cls = type(self)
             if name.startswith("_") or hasattr(cls, name) or name in getattr(cls, "__dataclass_fields__", ()):
                 return object.__getattribute__(self, name)  # missing, or a property that failed
-            fix = f' (values are read by name); use traj["{name}"]' if name in self else ""
+            from difflib import get_close_matches
+
+            nearest = [name] if name in self else get_close_matches(name, self.keys(), 1)
+            fix = "".join(f' (values are read by name); use traj["{each}"]' for each in nearest)
             raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}{fix}", name=name, obj=self)
 
     def _require_name(self, name: Any) -> None:

@@ -614,3 +614,11 @@ def test_heads_without_context_are_recognized():
             ls.applies(weights, (np.ones((5, 3)), np.ones(5)))
     with refused(ValueError, "pass a list of matrices"):
         ls.applies([np.ones((2, 3, 3))], (np.ones((5, 3)), np.ones(5)))
+
+
+@pytest.mark.parametrize(("name", "fix"), [("loss", "loss"), ("los", "loss"), ("w17q", None)])
+def test_values_asked_for_as_attributes_are_named(name, fix):
+    end = f'; use traj["{fix}"]' if fix else f"no attribute '{name}'"
+    with pytest.raises(AttributeError) as caught:
+        getattr(MODE[0](1.0, 0.1), name)
+    assert str(caught.value).endswith(end)
