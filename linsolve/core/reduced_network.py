@@ -38,9 +38,19 @@ GROWTH = 0.1  # of a layer's norm, below which an input direction is not learned
 
 def norm(a: np.ndarray) -> float:
     """Return the Frobenius norm, also where the squares of the entries leave the range of doubles."""
-    size = float(np.abs(a).max(initial=0.0))
-    unit = size if size > 1e150 or 0 < size < 1e-150 else 1.0
+    unit = _scale(a)
     return float(np.linalg.norm(a / unit)) * unit
+
+
+def column_norms(a: np.ndarray) -> np.ndarray:
+    """Return the norms of the columns, also where the squares of the entries leave the range of doubles."""
+    unit = _scale(a)
+    return np.linalg.norm(a / unit, axis=0) * unit
+
+
+def _scale(a: np.ndarray) -> float:
+    size = float(np.abs(a).max(initial=0.0))
+    return size if size > 1e150 or 0 < size < 1e-150 else 1.0
 
 
 def diagonal(left: np.ndarray, matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -160,7 +170,9 @@ class Reduced:
 
     def rms(self, product: np.ndarray) -> np.ndarray:
         """Return the root mean square over samples of the outputs of maps, shape t.shape + (c, r)."""
-        return np.linalg.norm(product @ self.root, axis=(-2, -1))
+        outputs = product @ self.root
+        unit = _scale(outputs)
+        return np.linalg.norm(outputs / unit, axis=(-2, -1)) * unit
 
     @cached_property
     def grams(self) -> tuple[np.ndarray, np.ndarray]:
@@ -186,7 +198,7 @@ def row_space(*blocks: np.ndarray, cut: float = 0.0) -> np.ndarray:
 def _active(first: np.ndarray, cross: np.ndarray, cut: float) -> np.ndarray:
     """Return the eigenvectors of the second moment (columns) that overlap with start or target; at least one."""
     grain = max(64 * max(first.shape) * EPS, cut)
-    used = [np.linalg.norm(block, axis=0) > grain * norm(block) for block in (first, cross)]
+    used = [column_norms(block) > grain * norm(block) for block in (first, cross)]
     active = used[0] | used[1]
     if not active.any():
         active[0] = True
@@ -207,7 +219,7 @@ def weights_along(layer: np.ndarray, directions: np.ndarray) -> np.ndarray:
     The directions of such weights are not orthogonal to those of the other modes, and a mode without weights stays.
     """
     found = layer @ directions
-    found[:, np.argsort(-np.linalg.norm(found, axis=0))[_rank(layer) :]] = 0.0
+    found[:, np.argsort(-column_norms(found))[_rank(layer) :]] = 0.0
     return found
 
 
@@ -287,7 +299,7 @@ def joint(red: Reduced, *, start: bool = True) -> Joint:
     outputs = np.concatenate([w, outputs[:, number:]], axis=1)
     sign = np.where(diagonal(w, red.product, v) < 0, -1.0, 1.0)
     # balanced layers have one weight per mode; its power is more accurate than the entry of the product
-    size = np.linalg.norm(weights_along(red.layers[0], v), axis=0) ** red.depth
+    size = column_norms(weights_along(red.layers[0], v)) ** red.depth
     return Joint(inputs, outputs, number, power, target, sign * size)
 
 

@@ -12,7 +12,7 @@ from linsolve.core.network_arguments import TOLERANCE, Network
 from linsolve.core.reduced_network import Reduced, commutator, joint, norm, unaligned, whiteness
 from linsolve.solvability.matches import DeepMatch, LinearMatch, LineMatch, Match, PlaneMatch, WhiteMatch
 from linsolve.solvability.projections import class_starts, moved, squared, white_state
-from linsolve.systems.whitened.imbalance import Imbalance, imbalance
+from linsolve.systems.whitened.imbalance import Imbalance, imbalance, is_lost
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
 __all__ = ["Assessment", "Condition", "assess", "weighted_imbalance"]
@@ -107,13 +107,15 @@ def _white(red: Reduced) -> Assessment:
     state = None
     if red.depth == 2:
         kind = imbalance(np, *white_state(red))
-        state = _solvable(red, float(kind.distance)) if squared(red.layers) else None
+        power = 4 if is_lost(kind.spread) else 2  # of the weights, which must be doubles
+        in_range = power == 2 and squared(red.layers)
+        state = _solvable(red, float(kind.distance)) if in_range else None
         off = float(kind.distance) if state is not None else max(float(kind.distance), 2 * red.tolerance)
         conditions += [
             Condition(
                 "solvable imbalance", off, f"distance of the imbalance from a solvable one (nearest: {_named(kind)})"
             ),
-            *_range(red),
+            *([] if in_range else [_range(red, power)]),
             *_balances(red),
         ]
     return _assessed(red, "WhitenedTwoLayer", conditions, lambda: WhiteMatch.of(red, state, red.cross / kappa, kappa))
@@ -128,12 +130,11 @@ def _named(nearest: Imbalance) -> str:
     return f"eigenvalues {', '.join(f'{value:.4g}' for value in pair)}"
 
 
-def _range(red: Reduced) -> list[Condition]:
-    """Return the condition that squares of the layers are doubles, if they are not."""
-    if squared(red.layers):
-        return []
+def _range(red: Reduced, power: int) -> Condition:
+    """Return the violated condition that a power of the layers is a double: of Gram matrices, or of their squares."""
     least = min(float(np.abs(layer).max()) for layer in red.layers if layer.any())
-    return [Condition("range of doubles", 1.0, f"a layer of {least:.3g} has Gram matrices beyond doubles; rescale it")]
+    what = "Gram matrices" if power == 2 else "squares of Gram matrices"
+    return Condition("range of doubles", 1.0, f"a layer of {least:.3g} has {what} beyond doubles; rescale it")
 
 
 def _solvable(red: Reduced, distance: float) -> WhitenedTwoLayer.State | None:

@@ -166,7 +166,7 @@ def _wide(network: Network, red: Reduced) -> list[str]:
         return []
     # such a Gram matrix of independent Gaussian entries has the relative variance (n + 1) / h
     noise = [norm(g - m * np.eye(n)) / (m * np.sqrt(n)) for g, m, n in zip((x, z), means, (r, c), strict=True)]
-    noise.append(norm(y) / np.sqrt(means[0] * means[1] * max(r, c)))
+    noise.append(norm(y) / (np.sqrt(means[0]) * np.sqrt(means[1]) * np.sqrt(max(r, c))))
     limits = [3 * np.sqrt((n + 1) / width) for n in (r, c, min(r, c))]
     if any(a > b for a, b in zip(noise, limits, strict=True)):
         return []

@@ -13,9 +13,7 @@ from linsolve.solvability.bound import Bound, bounded
 from linsolve.solvability.conditions import Assessment
 from linsolve.solvability.integration import followed
 from linsolve.solvability.matches import DeepMatch, LineMatch, Match, WhiteMatch
-from linsolve.solvability.projections import Start, chained, class_starts, moved, squared, white_state
-from linsolve.systems.whitened.imbalance import imbalance
-from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
+from linsolve.solvability.projections import Start, chained, class_starts, moved, solved, squared, white_state
 
 __all__ = ["Model", "Neighbor", "nearest", "neighbors", "on_line", "on_modes"]
 
@@ -88,7 +86,7 @@ def on_modes(red: Reduced, modes: Joint) -> Model:
 
 
 def _starts(red: Reduced) -> list[Start]:
-    if squared(red.layers) and imbalance(np, *white_state(red)).distance <= WhitenedTwoLayer.tolerance:
+    if squared(red.layers) and solved(white_state(red)):
         return [Start("", white_state(red), red.layers, None)]
     return list(class_starts(red))
 

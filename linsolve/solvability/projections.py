@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from linsolve.core.reduced_network import Joint, Reduced, diagonal, norm, row_space
-from linsolve.systems.whitened.imbalance import imbalance
+from linsolve.systems.whitened.imbalance import imbalance, is_lost
 from linsolve.systems.whitened.starts import SMALLEST
 from linsolve.systems.whitened.whitened_two_layer import WhitenedTwoLayer
 
-__all__ = ["Start", "chained", "class_starts", "moved", "squared", "white_state"]
+__all__ = ["Start", "chained", "class_starts", "moved", "solved", "squared", "white_state"]
 
 Layers = tuple[np.ndarray, ...]
 
@@ -42,6 +42,12 @@ def squared(layers: Layers) -> bool:
     return all(size == 0 or size >= SMALLEST for size in sizes)
 
 
+def solved(state: WhitenedTwoLayer.State) -> bool:
+    """Return whether `WhitenedTwoLayer` solves from this state, in doubles."""
+    kind = imbalance(np, *state)
+    return bool(kind.distance <= WhitenedTwoLayer.tolerance and not is_lost(kind.spread))
+
+
 def moved(red: Reduced, layers: Layers) -> tuple[float, float]:
     """Return the distance of other layers from the network's, absolute and relative."""
     gap = float(np.sqrt(sum(norm(a - b) ** 2 for a, b in zip(layers, red.layers, strict=True))))
@@ -55,7 +61,7 @@ def class_starts(red: Reduced) -> Iterator[Start]:
         layers = _balanced(red, lam)  # of vanishing layers, for example if one is zero, only rounding remains
         if layers is not None and squared(layers):
             state = WhitenedTwoLayer.of(*layers)
-            if imbalance(np, *state).distance <= WhitenedTwoLayer.tolerance:
+            if solved(state):
                 change = "start balanced" if lam == 0 else f"start lambda-balanced, lambda = {lam:.4g}"
                 yield Start(change, state, layers, 0.0)
     wide = _isotropic(red)
@@ -68,7 +74,8 @@ def class_starts(red: Reduced) -> Iterator[Start]:
             state = WhitenedTwoLayer.state(state)
         except ValueError:  # Gram matrices far smaller than kappa are its rounding errors
             return
-        yield Start(change, state, layers, kappa - half)
+        if solved(state):
+            yield Start(change, state, layers, kappa - half)
 
 
 def _imbalances(red: Reduced) -> list[float]:

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import warnings
 
 import matplotlib.pyplot as plt
 import mpmath
@@ -670,3 +671,29 @@ def test_tiny_weights_are_no_stationary_point():
     weights, X = [1e-200 * rng.normal(size=(3, 3)) for _ in range(3)], rng.normal(size=(10, 3))
     verdict = ls.applies(weights, (X, X @ rng.normal(size=(3, 3))))
     assert "NOT EXACT" in str(verdict).split("\n")[0]
+
+
+@pytest.mark.parametrize("unit", [2.0**-264, 2.0**-272, 2.0**-330])
+def test_data_of_any_unit_keep_the_directions_that_only_the_target_uses(unit):
+    X = np.vstack([np.eye(2)] * 2) * np.sqrt(2)
+    Y, layers, t = (
+        X @ np.ones((2, 1)),
+        [np.array([[0.5, 0.0], [0.0, 0.0]]), np.array([[0.5, 0.0]])],
+        np.array([1.0, 5.0]),
+    )
+    right, found = ls.solve(layers, (X, Y), t), ls.solve(layers, (X * unit, Y * unit), t / unit**2)
+    assert found.route == right.route
+    np.testing.assert_allclose(found["map"], right["map"], rtol=1e-13)
+    np.testing.assert_allclose(found["loss"] / unit / unit, right["loss"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-82, 1e-83, 1e-120])
+def test_wide_networks_of_tiny_weights_are_judged(size):
+    rng = np.random.default_rng(0)
+    layers = [rng.normal(size=(30, 1)) * size, rng.normal(size=(1, 30)) * size]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        verdict = ls.applies(layers, (np.ones((5, 1)), np.ones((5, 1))))
+        found = ls.solve(layers, (np.ones((5, 1)), np.ones((5, 1))), np.inf)
+    assert verdict.exact[0] == "TwoLayer"
+    assert found["map"] == pytest.approx(1.0, rel=1e-13)

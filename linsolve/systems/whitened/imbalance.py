@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
 
-__all__ = ["Imbalance", "imbalance", "largest", "trace"]
+__all__ = ["Imbalance", "imbalance", "is_lost", "largest", "refuse_lost_spread", "trace"]
+
+# least `spread` whose quotients keep all digits, and least number above 0
+LEAST, NONZERO = float(np.finfo(float).tiny / np.finfo(float).eps), float(np.finfo(float).smallest_subnormal)
 
 
 class Imbalance(NamedTuple):
@@ -146,4 +151,26 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
     above = above_rounding(xp.abs(single) * xp.sqrt(pp), single, none)
     single = xp.where(above, single, single - arithmetic.constant(xp, single))  # zero, which changes with the state
     total, spread = xp.where(kept, pair[0], single), xp.where(kept, pair[1], none)
-    return Imbalance(total * of_total, spread * of_spread, scaled.misfit(xp, total, spread) / size)
+    lost = arithmetic.constant(xp, xp.where(kept, 0 * none + NONZERO, none))  # it stays positive where it underflows
+    spread_of = spread * of_spread if arithmetic.is_object(xp) else xp.maximum(spread * of_spread, lost)
+    return Imbalance(total * of_total, spread_of, scaled.misfit(xp, total, spread) / size)
+
+
+def is_lost(spread: Any) -> Any:
+    """Return whether a spread in doubles, of the order of the fourth power of the weights, has lost digits."""
+    return (spread > 0) & (spread < LEAST)
+
+
+def refuse_lost_spread(xp: Any, spread: Any, gram_in: Any, gram_out: Any) -> None:
+    """Raise an error for starts whose spread has lost digits, known by their Gram matrices."""
+    if arithmetic.is_object(xp) or not arithmetic.readable(spread):
+        return
+    lost = is_lost(arithmetic.to_numpy(spread))
+    if lost.any():
+        sizes = (arithmetic.to_numpy(largest(xp, gram)) for gram in (gram_in, gram_out))
+        size_in, size_out = (np.broadcast_to(size, lost.shape)[lost].min() for size in sizes)
+        raise OverflowError(
+            f"initial state: gram_in = {size_in:.3g}, gram_out = {size_out:.3g} (largest entries) must be larger for "
+            f"an imbalance of two eigenvalues, whose product must be at least {LEAST:.1g} (it has squares of Gram "
+            "matrices); rescale weights, target and tau, or give them in linsolve.arithmetic.precise(50)"
+        )

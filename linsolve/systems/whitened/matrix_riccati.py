@@ -16,7 +16,7 @@ from linsolve.systems.whitened.balanced_start import balanced_start, may_be_bala
 from linsolve.systems.whitened.composed_steps import graded, relaxed, steps
 from linsolve.systems.whitened.factorizations import RELIABLE
 from linsolve.systems.whitened.flow_map import flow_map
-from linsolve.systems.whitened.imbalance import Imbalance, imbalance
+from linsolve.systems.whitened.imbalance import Imbalance, imbalance, refuse_lost_spread
 from linsolve.systems.whitened.riccati_traced import traced_riccati
 from linsolve.systems.whitened.start_frame import Frame, Modes, eigenbasis, square_root, start_frame
 from linsolve.systems.whitened.starts import TOLERANCE
@@ -179,6 +179,7 @@ def known_start(
 
     def found() -> tuple[Imbalance, Any]:
         kind = imbalance(xp, *given)
+        refuse_lost_spread(xp, kind.spread, gram_in, gram_out)
         solvable = large and kind.distance <= TOLERANCE
         return kind, square_root(xp, *given, kind) if solvable else None
 

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+import linsolve as ls
+from linsolve import WhitenedTwoLayer
 from linsolve.systems.whitened.imbalance import imbalance
 
 
@@ -17,3 +19,23 @@ def test_random_rounding_has_no_negative_distance():
     blocks = 1e-17 * rng.normal(size=(3, 500, 3, 3))
     gram_in, gram_out = (b + b.mT for b in blocks[:2])
     assert np.all(imbalance(np, blocks[2], gram_in, gram_out).distance >= 0)
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e-72])
+def test_two_eigenvalues_of_tiny_weights_keep_their_digits(size):
+    flow, z0 = WhitenedTwoLayer(target=[[1.0]]), WhitenedTwoLayer.of([[size], [0.0]], [[0.1 * size, size]])
+    line = ls.TwoLayer(y=1.0, gamma=1.0, eta_u=0.5, eta_w=0.5, x=[1.0])
+    same = line(np.log(1 / size), line.State(u=np.array([0.1, 1.0]) * size, w=np.array([[1.0], [0.0]]) * size))
+    assert flow(np.log(1 / size), z0)["product"][0, 0] == pytest.approx(float(same["output"]), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-74, 1e-81, 1e-100, 1e-150])
+def test_two_eigenvalues_whose_product_underflows_are_refused(size):
+    z0 = WhitenedTwoLayer.of([[size], [0.0]], [[0.1 * size, size]])
+    assert float(imbalance(np, *z0).spread) > 0
+    with pytest.raises(
+        OverflowError, match=r"initial state: gram_in = .* an imbalance of two eigenvalues, whose product"
+    ):
+        WhitenedTwoLayer(target=[[1.0]])(1.0, z0)
+    balanced = WhitenedTwoLayer.of([[size]], [[size]])
+    assert WhitenedTwoLayer(target=[[1.0]])(np.inf, balanced)["product"] == 1
