@@ -80,7 +80,7 @@ REACH = (
             "",
             "limit: 3 ms",
             1,
-            ("floor: matrix operations alone", "floor: same call"),
+            ("floor: matrix operations alone", "floor: same steps"),
         )
         for what in ("new flow", "new start", "further time")
     ),
@@ -134,7 +134,7 @@ def matrix_rows(workers: Iterable[Worker]) -> list[Timing]:
         name, other = row.name.rsplit(", and ", 1)
         off = re.search(r"\(off by (\S+)\)", other)
         other = other.split(" (off")[0].removeprefix("the ")
-        workload, floor = f"W5, {name}", any(word in other for word in ("products", "operations", "same call"))
+        workload, floor = f"W5, {name}", any(word in other for word in ("products", "operations", "same steps"))
         remark = "BLAS on one thread"
         who = FAST if workload.endswith(", compiled") else NUMPY
         workload = workload.removesuffix(", compiled")

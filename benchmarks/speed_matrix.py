@@ -22,6 +22,7 @@ from benchmarks.accuracy_whitened import difference
 from linsolve import WhitenedTwoLayer, arithmetic
 from linsolve.numerics.one_matrix import cholesky, inverted_triangle, qr
 from linsolve.numerics.threads import shared
+from linsolve.systems.whitened import matrix_riccati as riccati
 from linsolve.systems.whitened.matrix_riccati import matrix_riccati
 from linsolve.systems.whitened.start_frame import start_frame
 
@@ -215,11 +216,12 @@ def one_network() -> list[Row]:
 def single_times(name: str, target: np.ndarray, start: Any, error: float) -> list[Row]:
     """Return the time of one evaluation with all checks, the slowest of several: new flow, new start, further time.
 
-    Beside it are its products and factorizations alone, and the same call of a network of one unit, which has none.
+    Beside it are its products and factorizations alone, and the same steps for a network of two units, whose products
+    take no time.
     """
-    rows, small = [], questions((1, 1, 1))
+    rows, small = [], questions((2, 2, 2))
     for what, ask in questions(ONE).items():
-        beside = {"the same call of a 1-1-1 network": partial(small[what], 5.0)}
+        beside = {"the same steps for a 2-2-2 network": partial(as_large, small[what], 5.0)}
         if what != "a further time":
             beside = {"matrix operations alone": operations(target, start, what)} | beside
         taken = medians(*(partial(ask, t) for t in SINGLE), *beside.values(), rounds=5 * ROUNDS)
@@ -228,6 +230,15 @@ def single_times(name: str, target: np.ndarray, start: Any, error: float) -> lis
         for other, alone in zip(beside, taken[len(SINGLE) :], strict=True):
             rows.append(Row(f"{label} {other}", slowest, alone, slowest / alone, error))
     return rows
+
+
+def as_large(ask: Callable[[float], Any], t: float) -> None:
+    """Ask for one time by the steps for large networks."""
+    usual, riccati.LARGE = riccati.LARGE, 0
+    try:
+        ask(t)
+    finally:
+        riccati.LARGE = usual
 
 
 def questions(shape: tuple[int, int, int]) -> dict[str, Callable[[float], Any]]:
