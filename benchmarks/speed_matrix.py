@@ -233,7 +233,7 @@ def single_times(name: str, target: np.ndarray, start: Any, error: float) -> lis
 
 
 def as_large(ask: Callable[[float], Any], t: float) -> None:
-    """Ask for one time by the steps for large networks."""
+    """Ask for one time by the steps for large networks; no other thread may ask meanwhile."""
     usual, riccati.LARGE = riccati.LARGE, 0
     try:
         ask(t)

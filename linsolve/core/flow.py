@@ -135,8 +135,12 @@ class Flow(Parametrized):
         super().__init_subclass__(**kwargs)
         _refuse_misdeclared(cls)
         for name, maker in list(vars(cls).items()):
-            if isinstance(maker, staticmethod | classmethod) and not name.startswith("_"):  # those of starts
-                setattr(cls, name, type(maker)(named_arguments(f"{cls.__name__}.{name}")(maker.__func__)))
+            if name.startswith("_") or not isinstance(maker, staticmethod | classmethod):
+                continue
+            if inspect.isfunction(maker.__func__):  # others, such as built-in ones, have no names of arguments
+                bound = isinstance(maker, classmethod)
+                checked = named_arguments(None if bound else f"{cls.__name__}.{name}", bound=bound)
+                setattr(cls, name, type(maker)(checked(maker.__func__)))
         marks = {name: getattr(getattr(cls, name), "observable", None) for name in dir(cls)}
         cls.declared = {name: mark for name, mark in marks.items() if mark is not None}
         for name in ("solution", "along", "shared", "velocity", "loss"):

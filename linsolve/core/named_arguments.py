@@ -14,7 +14,9 @@ __all__ = ["named_arguments"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def named_arguments(who: str | None = None, what: str = "argument") -> Callable[[Function], Function]:
+def named_arguments(
+    who: str | None = None, what: str = "argument", *, bound: bool | None = None
+) -> Callable[[Function], Function]:
     """Return a decorator of a function that raises TypeError for unknown, missing and superfluous arguments.
 
     Parameters
@@ -23,6 +25,8 @@ def named_arguments(who: str | None = None, what: str = "argument") -> Callable[
         Name of the call for the error; by default, the class of the object whose method it is.
     what : str
         Kind of its arguments.
+    bound : bool, optional
+        Whether the first parameter is an object or a class; by default, whether it is called self.
 
     Examples
     --------
@@ -41,9 +45,9 @@ def named_arguments(who: str | None = None, what: str = "argument") -> Callable[
         parameters = list(inspect.signature(function).parameters.values())
         if any(each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) for each in parameters):
             return function
-        given = [each for each in parameters if each.name not in ("self", "cls")]
-        own, names = len(parameters) - len(given), _Names.of(given, what)
-        of_object = any(each.name == "self" for each in parameters)
+        of_object = bool(parameters) and parameters[0].name == "self" and bound is not False
+        own = int(of_object if bound is None else bound)
+        names = _Names.of(parameters[own:], what)
         # number of arguments of a call that gives what is needed by position
         usual = len(names.needed) if set(names.needed) <= set(names.placed) else -1
 
@@ -51,14 +55,26 @@ def named_arguments(who: str | None = None, what: str = "argument") -> Callable[
         def call(*args: Any, **named: Any) -> Any:
             count = len(args) - own
             if (named or count != usual) and not (of_object and "self" in named):
-                if of_object and not (args and hasattr(type(args[0]), function.__name__)):
+                if of_object and who is None and not _is_of(function, args):
                     raise TypeError(_called_on_class(function, names))
-                names.check(who or type(args[0]).__name__, count, named)
+                names.check(who or _caller(function, args[0]), count, named)
             return function(*args, **named)
 
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def _is_of(method: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    """Return whether a method is called with an object of its class, known by name while the class is made."""
+    owner = method.__qualname__.rpartition(".")[0].rpartition(".")[2]
+    return bool(args) and any(each.__name__ == owner for each in type(args[0]).__mro__)
+
+
+def _caller(function: Callable[..., Any], owner: Any) -> str:
+    """Return the name of a call for errors: the class, and the method, but for calls of the object itself."""
+    cls = owner if isinstance(owner, type) else type(owner)
+    return cls.__name__ if function.__name__ == "__call__" else f"{cls.__name__}.{function.__name__}"
 
 
 def _called_on_class(method: Callable[..., Any], names: _Names) -> str:

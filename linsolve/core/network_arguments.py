@@ -87,7 +87,8 @@ def read(
     layers, names = _layers(who, weights, names)
     covariances = boolean(who, "covariances", covariances, meaning="whether the data are moments")
     inputs, outputs = _pair(who, data, covariances)
-    _refuse_swapped(who, layers, inputs, outputs)
+    if not covariances:
+        _refuse_swapped(who, layers, inputs, outputs)
     _refuse_unchained(who, layers, names, inputs.shape[1], outputs.shape[0 if covariances else 1])
     _refuse_misplaced(who, (inputs, outputs), (layers[0].shape[1], len(layers[-1])), covariances)
     biases = read_biases(who, bias, layers)
@@ -150,7 +151,8 @@ def read_tolerance(who: str, given: Any, precision: str) -> float:
 
 def _refuse_swapped(who: str, layers: tuple[np.ndarray, ...], inputs: np.ndarray, outputs: np.ndarray) -> None:
     """Raise if the weights are samples of inputs and outputs, and the data two layers between them."""
-    if len(layers) != 2 or len(layers[0]) != len(layers[1]) or layers[1].shape[1] == len(layers[0]):
+    samples = len(layers) == 2 and len(layers[0]) == len(layers[1]) != layers[1].shape[1]
+    if not samples or len(inputs) == len(outputs):
         return
     if outputs.shape[1] == len(inputs) and [len(a.T) for a in layers] == [inputs.shape[1], len(outputs)]:
         raise ValueError(

@@ -107,7 +107,7 @@ def _white(red: Reduced) -> Assessment:
     state = None
     if red.depth == 2:
         kind = imbalance(np, *white_state(red))
-        power = 4 if is_lost(kind.spread) else 2  # of the weights, which must be doubles
+        power = 4 if is_lost(np, kind.spread) else 2  # of the weights, which must be doubles
         in_range = power == 2 and squared(red.layers)
         state = _solvable(red, float(kind.distance)) if in_range else None
         off = float(kind.distance) if state is not None else max(float(kind.distance), 2 * red.tolerance)
@@ -131,7 +131,7 @@ def _named(nearest: Imbalance) -> str:
 
 
 def _range(red: Reduced, power: int) -> Condition:
-    """Return the violated condition that a power of the layers is a double: of Gram matrices, or of their squares."""
+    """Return the violated condition that Gram matrices (power 2), or their squares (power 4), are doubles."""
     least = min(float(np.abs(layer).max()) for layer in red.layers if layer.any())
     what = "Gram matrices" if power == 2 else "squares of Gram matrices"
     return Condition("range of doubles", 1.0, f"a layer of {least:.3g} has {what} beyond doubles; rescale it")

@@ -45,7 +45,7 @@ def squared(layers: Layers) -> bool:
 def solved(state: WhitenedTwoLayer.State) -> bool:
     """Return whether `WhitenedTwoLayer` solves from this state, in doubles."""
     kind = imbalance(np, *state)
-    return bool(kind.distance <= WhitenedTwoLayer.tolerance and not is_lost(kind.spread))
+    return bool(kind.distance <= WhitenedTwoLayer.tolerance and not is_lost(np, kind.spread))
 
 
 def moved(red: Reduced, layers: Layers) -> tuple[float, float]:

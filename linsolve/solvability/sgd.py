@@ -62,8 +62,8 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
         - ``covariance``: of the weights over runs, shape (n_out, n_in, n_out, n_in);
         - ``loss_std``: standard deviation of :math:`L` over runs, for one output and inputs of rank up to 32.
 
-        ``traj.t`` is ``k * step``, ``traj.route`` names the minibatches, and says where the loss has grown since the
-        averages diverge, ``traj.largest_step()`` is the step above which they do.
+        ``traj.t`` is ``k * step``, ``traj.route`` names the minibatches, and says so if the loss has grown because
+        the averages diverge, ``traj.largest_step()`` is the step above which they do.
 
     Raises
     ------
@@ -133,14 +133,14 @@ def sgd(weights: Any, data: Any, k: Any, *, batch: int, step: float, replacement
     if not missing:
         values |= {"loss_std": lambda: loss_deviation(who, np, model, start, counts, draw)}
     before = np.sum(model.residual(start) ** 2) / (2 * len(X)) * model.unit * model.unit
-    route = f"SGD, exact averages: {draw}{_diverging(model) if (loss > before).any() else ''}"
+    route = f"SGD, exact averages: {draw}{_diverging(model) if (loss > before * (1 + 1e-9)).any() else ''}"
     return Averages(counts * h, route, values, model, h, missing)
 
 
 def _diverging(model: Model) -> str:
     """Return the end of a route for a step beyond the largest one at which the averages stay bounded."""
     ratio = float(np.max(model.step_ratio()))
-    return f"; diverging, the step is {ratio:.4g} times largest_step" if ratio > 1 else ""
+    return f"; diverging, the step is {ratio:.7g} times largest_step" if ratio > 1 else ""
 
 
 def _single(who: str, weights: Any, data: Any) -> Network:

@@ -471,8 +471,11 @@ MODE = ls.BalancedMode(1.0), 1.0, 0.1
         (lambda: ls.descend(*MODE, steps=1), "descend: argument = 'steps' is unknown; did you mean 'step'?"),
         (lambda: ls.integrate(*MODE, atoll=1), "integrate: argument = 'atoll' is unknown; did you mean 'atol'?"),
         (lambda: MODE[0](1.0, 0.1, thread=2), "BalancedMode: argument = 'thread' is unknown; did you mean 'threads'?"),
-        (lambda: MODE[0].when(0.1, los=1.0), "BalancedMode: argument = 'los' is unknown; did you mean 'loss'?"),
-        (lambda: MODE[0].discrete(3, 0.1, stp=1), "BalancedMode: argument = 'stp' is unknown; did you mean 'step'?"),
+        (lambda: MODE[0].when(0.1, los=1.0), "BalancedMode.when: argument = 'los' is unknown; did you mean 'loss'?"),
+        (
+            lambda: MODE[0].discrete(3, 0.1, stp=1),
+            "BalancedMode.discrete: argument = 'stp' is unknown; did you mean 'step'?",
+        ),
         (lambda: ls.verify(MODE[0], dsp=30), "verify: argument = 'dsp' is unknown; did you mean 'dps'?"),
         (lambda: ls.sgd(*LINE, 1, stp=1), "sgd: argument = 'stp' is unknown; did you mean 'step'?"),
         (lambda: ls.learn("digits", sead=1), "learn: argument = 'sead' is unknown; did you mean 'seed'?"),
@@ -498,7 +501,7 @@ def test_an_unknown_argument_is_named_with_the_nearest(call, message):
             "Flow.when: called on the class but must be called on an object of it (with its parameters); make the "
             "object first, then call object.when(z0, loss=...)",
         ),
-        (lambda: MODE[0].when(0.1), "BalancedMode: loss is missing (argument); give z0, loss=..."),
+        (lambda: MODE[0].when(0.1), "BalancedMode.when: loss is missing (argument); give z0, loss=..."),
         (lambda: ls.laws.LearningTime(), "LearningTime: last, first, target are missing (parameter)"),
         (lambda: ls.solve(), "solve: weights, data, t are missing (argument); give weights, data, t"),
         (
@@ -622,3 +625,19 @@ def test_values_asked_for_as_attributes_are_named(name, fix):
     with pytest.raises(AttributeError) as caught:
         getattr(MODE[0](1.0, 0.1), name)
     assert str(caught.value).endswith(end)
+
+
+def test_class_definitions_with_any_static_method_are_valid():
+    class Helped(ls.BalancedMode):
+        whole, least = staticmethod(int), staticmethod(min)
+
+        @classmethod
+        def made(cls, size, scale=1.0):
+            return cls(s=size * scale)
+
+    assert Helped.whole("3") == 3
+    assert float(Helped.made(2.0).s) == 2.0
+    with refused(TypeError, "Helped.made: size is missing (argument); give size"):
+        Helped.made()
+    with refused(TypeError, "WhitenedTwoLayer.init: scale is missing (argument); give n_in, width, n_out, scale=..."):
+        ls.WhitenedTwoLayer.init(2, 3, 2)

@@ -269,6 +269,14 @@ def test_a_ratio_above_its_target_is_reported():
     assert "| W1: ours, NumPy | floor: fill | <= 9 | 50 |\n" in speed_table.text(slow)
 
 
+def test_parts_of_our_time_are_in_the_published_tables():
+    published = (Path(__file__).parents[2] / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    parts = [(reach.workload, part) for reach in speed.REACH for part in reach.parts]
+    assert len(parts) > 10
+    for workload, part in parts:
+        assert f"\n| {workload} | {part}" in published
+
+
 def test_tables_go_between_their_markers_or_nowhere(tmp_path):
     path = tmp_path / "README.md"
     path.write_text("a\n<!-- speed: begin -->\nold\n<!-- speed: end -->\nb\n", encoding="utf-8")

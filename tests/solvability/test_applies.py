@@ -851,6 +851,13 @@ def test_weights_and_data_that_are_swapped_are_named(ask):
         ask(data, layers)
 
 
+def test_a_transposed_layer_is_not_taken_for_swapped_arguments():
+    first, last = np.ones((7, 3)), np.ones((7, 2))
+    for data, covariances in (((np.eye(3), np.ones((2, 3))), True), ((np.ones((2, 3)), np.ones((2, 2))), False)):
+        with pytest.raises(ValueError, match=r"W2 has shape \(7, 2\) but must have 7 columns"):
+            ls.applies([first, last], data, covariances=covariances)
+
+
 def test_data_must_be_a_pair():
     X, Y = rng(0).normal(size=(9, 3)), rng(1).normal(size=(9, 2))
     with pytest.raises(ValueError, match=r"solve: data must be the pair \(X, Y\), not ndarray .*as one argument"):

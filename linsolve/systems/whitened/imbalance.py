@@ -11,9 +11,6 @@ from linsolve.arithmetic import precision
 
 __all__ = ["Imbalance", "imbalance", "is_lost", "largest", "refuse_lost_spread", "trace"]
 
-# least `spread` whose quotients keep all digits, and least number above 0
-LEAST, NONZERO = float(np.finfo(float).tiny / np.finfo(float).eps), float(np.finfo(float).smallest_subnormal)
-
 
 class Imbalance(NamedTuple):
     """Initial imbalance ``W2^T W2 - W1 W1^T``, with eigenvalues ``lam1 >= 0 >= lam2`` in the solvable class.
@@ -151,26 +148,34 @@ def imbalance(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Imbalance:
     above = above_rounding(xp.abs(single) * xp.sqrt(pp), single, none)
     single = xp.where(above, single, single - arithmetic.constant(xp, single))  # zero, which changes with the state
     total, spread = xp.where(kept, pair[0], single), xp.where(kept, pair[1], none)
-    lost = arithmetic.constant(xp, xp.where(kept, 0 * none + NONZERO, none))  # it stays positive where it underflows
-    spread_of = spread * of_spread if arithmetic.is_object(xp) else xp.maximum(spread * of_spread, lost)
+    spread_of = spread * of_spread
+    if not arithmetic.is_object(xp):  # one that underflows stays positive, as the mark of `is_lost`
+        spread_of = xp.maximum(spread_of, arithmetic.constant(xp, xp.where(kept, none + least_normal(xp, none), none)))
     return Imbalance(total * of_total, spread_of, scaled.misfit(xp, total, spread) / size)
 
 
-def is_lost(spread: Any) -> Any:
-    """Return whether a spread in doubles, of the order of the fourth power of the weights, has lost digits."""
-    return (spread > 0) & (spread < LEAST)
+def least_normal(xp: Any, like: Any) -> float:
+    """Return the least number of the type of an array that has all its digits."""
+    return float(xp.finfo(like.dtype).smallest_normal)
+
+
+def is_lost(xp: Any, spread: Any) -> Any:
+    """Return whether a spread in floats, of the order of the fourth power of the weights, has underflowed."""
+    return (spread > 0) & (spread <= least_normal(xp, spread))
 
 
 def refuse_lost_spread(xp: Any, spread: Any, gram_in: Any, gram_out: Any) -> None:
-    """Raise an error for starts whose spread has lost digits, known by their Gram matrices."""
+    """Raise an error for starts whose spread has underflowed, known by their Gram matrices."""
     if arithmetic.is_object(xp) or not arithmetic.readable(spread):
         return
-    lost = is_lost(arithmetic.to_numpy(spread))
+    lost = arithmetic.to_numpy(is_lost(xp, spread))
     if lost.any():
-        sizes = (arithmetic.to_numpy(largest(xp, gram)) for gram in (gram_in, gram_out))
-        size_in, size_out = (np.broadcast_to(size, lost.shape)[lost].min() for size in sizes)
+        index = tuple(int(i) for i in np.argwhere(lost)[0])
+        grams = (arithmetic.to_numpy(largest(xp, gram)) for gram in (gram_in, gram_out))
+        size_in, size_out = (float(np.broadcast_to(size, lost.shape)[index]) for size in grams)
+        where = f"largest entries, at index {index}" if index else "largest entries"
         raise OverflowError(
-            f"initial state: gram_in = {size_in:.3g}, gram_out = {size_out:.3g} (largest entries) must be larger for "
-            f"an imbalance of two eigenvalues, whose product must be at least {LEAST:.1g} (it has squares of Gram "
-            "matrices); rescale weights, target and tau, or give them in linsolve.arithmetic.precise(50)"
+            f"initial state: gram_in = {size_in:.3g}, gram_out = {size_out:.3g} ({where}) make the product of two "
+            f"eigenvalues of the imbalance underflow, which must be above {least_normal(xp, spread):.3g} (of Gram "
+            "matrices); rescale weights, target and tau, or give arrays of linsolve.arithmetic.precise(50)"
         )

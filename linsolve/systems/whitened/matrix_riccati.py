@@ -216,7 +216,7 @@ def _is_large(target: Any, *start: Any) -> bool:
 
 def _beside_modes(memory: Memory, target: Any, work: Callable[[], Any]) -> Any:
     """Return ``work()``; meanwhile another thread computes the modes of a new target."""
-    if memory.knows("modes", target):
+    if memory.knows("modes", target) or not memory.keeps(target):
         return work()
     return shared(lambda part: part(), (lambda: _modes(np, memory, target), work))[1]
 

@@ -61,7 +61,7 @@ class WhitenedTwoLayer(Flow):
         At a call, if the imbalance of the layers belongs to no solvable class.
     OverflowError
         At a call, or at the access of an observable, if results leave the range of doubles; at a call, if the imbalance
-        has two eigenvalues whose product, of the order of the fourth power of the weights, is below 1e-292.
+        has two eigenvalues whose product, of the order of the fourth power of the weights, underflows.
 
     Notes
     -----
