@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import linsolve as ls
-from benchmarks.speed_matrix import one_thread
+from benchmarks.timing import one_thread
 from linsolve.plot import COLORS, figure
 
 __all__ = ["HEAD", "Growth", "draw", "exponent", "measure", "rows"]
@@ -144,7 +144,7 @@ def rows(found: list[tuple[Growth, Cost]]) -> Iterator[tuple[str, ...]]:
             (f"{1e3 * cost.seconds[-1]:.3g} ms", cost.seconds, growth.time),
             (f"{cost.peaks[-1] / 2**20:.3g} MiB", cost.peaks, growth.memory),
         ):
-            cells += [largest, f"{round(exponent(growth.sizes, costs), 2) + 0.0:.2f}", f"{exact:g}"]
+            cells += [largest, f"{exponent(growth.sizes, costs):z.2f}", f"{exact:g}"]
         yield tuple(cells)
 
 

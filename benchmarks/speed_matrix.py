@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.accuracy_whitened import difference
+from benchmarks.timing import one_thread
 from linsolve import WhitenedTwoLayer, arithmetic
 from linsolve.numerics.one_matrix import cholesky, inverted_triangle, qr
 from linsolve.numerics.threads import shared
@@ -167,14 +167,6 @@ def exact(target: np.ndarray, start: Any, t: float, bits: int = 400) -> list[np.
     finally:
         ctx.prec = before
     return [found[n_in:, :n_in], found[:n_in, :n_in], found[n_in:, n_in:]]
-
-
-def one_thread() -> AbstractContextManager[Any]:
-    """Return a context in which BLAS runs on one thread, that of SciPy too."""
-    import scipy.linalg  # noqa: F401
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1)
 
 
 def one_network() -> list[Row]:

@@ -6,9 +6,10 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-__all__ = ["Timing", "Watch", "Way", "interleaved", "short", "unknown"]
+__all__ = ["Timing", "Watch", "Way", "interleaved", "one_thread", "short", "unknown"]
 
 
 class Timing(NamedTuple):
@@ -106,3 +107,11 @@ def short(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Return a context in which BLAS runs on one thread, that of SciPy too."""
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1)

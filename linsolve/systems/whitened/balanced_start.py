@@ -9,12 +9,10 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
 from linsolve.systems.whitened.factorizations import RELIABLE, factored, inverted, stacked
-from linsolve.systems.whitened.imbalance import Imbalance
+from linsolve.systems.whitened.imbalance import Imbalance, least_normal
 from linsolve.systems.whitened.starts import LARGEST, TOLERANCE
 
 __all__ = ["balanced_start", "factor_root", "may_be_balanced"]
-
-SMALLEST = float(np.finfo(float).tiny)  # largest entry of a Gram matrix without subnormal numbers
 
 
 def factor_root(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Any:
@@ -35,7 +33,7 @@ def factor_root(xp: Any, product: Any, gram_in: Any, gram_out: Any) -> Any:
 def may_be_balanced(product: Any, gram_in: Any, gram_out: Any) -> bool:
     """Return whether one state (NumPy) may be a balanced one: Gram matrices of equal trace, of a size with squares."""
     size_in, size_out = _sizes(gram_in, gram_out)
-    if not (min(size_in, size_out) >= SMALLEST and size_in + size_out <= LARGEST):
+    if not (min(size_in, size_out) >= least_normal(np, gram_in) and size_in + size_out <= LARGEST):
         return False
     with np.errstate(over="ignore", invalid="ignore"):  # of large negative entries
         difference = abs(gram_in.trace() - gram_out.trace())

@@ -9,7 +9,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.arithmetic import precision
 
-__all__ = ["Imbalance", "imbalance", "is_lost", "largest", "refuse_lost_spread", "trace"]
+__all__ = ["Imbalance", "imbalance", "is_lost", "largest", "least_normal", "refuse_lost_spread", "trace"]
 
 
 class Imbalance(NamedTuple):

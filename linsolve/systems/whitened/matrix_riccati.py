@@ -21,7 +21,7 @@ from linsolve.systems.whitened.riccati_traced import traced_riccati
 from linsolve.systems.whitened.start_frame import Frame, Modes, eigenbasis, square_root, start_frame
 from linsolve.systems.whitened.starts import TOLERANCE
 
-__all__ = ["is_balanced_start", "known_start", "matrix_riccati", "moved"]
+__all__ = ["is_balanced_start", "is_large", "known_start", "matrix_riccati", "moved"]
 
 # size from which BLAS uses several threads for one small product, which is slower by an order of magnitude
 THREADED = 32
@@ -175,7 +175,7 @@ def known_start(
     solvable class only, and is otherwise None.
     """
     given = product, gram_in, gram_out
-    large = xp is np and _is_large(target, *given)
+    large = xp is np and is_large(target, *given)
 
     def found() -> tuple[Imbalance, Any]:
         kind = imbalance(xp, *given)
@@ -192,15 +192,13 @@ def known_start(
 
 
 def is_balanced_start(memory: Memory, target: Any, product: Any, gram_in: Any, gram_out: Any) -> bool:
-    """Return whether the initial state of one large network has a root that shows it to be balanced, and sound.
+    """Return whether the initial state of one network, which `is_large`, has a root that shows it to be balanced.
 
     Imbalance and root are remembered for `known_start`. Meanwhile another thread computes the modes of a new target.
     States that cannot be remembered are not tried.
     """
     given = product, gram_in, gram_out
-    if not (all(map(arithmetic.is_double, given)) and _is_large(target, *given) and memory.keeps(*given)):
-        return False
-    if not may_be_balanced(*given):
+    if not (memory.keeps(*given) and may_be_balanced(*given)):
         return False
     with _one_thread(np, sum(product.shape)):
         return _beside_modes(memory, target, lambda: _balanced(memory, *given)) is not None
@@ -210,7 +208,8 @@ def _balanced(memory: Memory, *given: Any) -> tuple[Imbalance, Any] | None:
     return memory.recall("balanced", lambda: balanced_start(*given), *given)
 
 
-def _is_large(target: Any, *start: Any) -> bool:
+def is_large(target: Any, *start: Any) -> bool:
+    """Return whether a target and a start are those of one large network."""
     return sum(target.shape[-2:]) >= LARGE and all(a.ndim == 2 for a in (target, *start))
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from linsolve import arithmetic
 from linsolve.core.definition import Definition
 from linsolve.core.flow import Flow, observable
 from linsolve.core.kept import Last
@@ -17,7 +18,7 @@ from linsolve.numerics.cache import Memory
 from linsolve.systems.whitened import raw_weights
 from linsolve.systems.whitened import starts as whitened_start
 from linsolve.systems.whitened.layer_root import LayerRoot
-from linsolve.systems.whitened.matrix_riccati import is_balanced_start, known_start, matrix_riccati
+from linsolve.systems.whitened.matrix_riccati import is_balanced_start, is_large, known_start, matrix_riccati
 
 __all__ = ["WhitenedTwoLayer"]
 
@@ -204,7 +205,10 @@ class WhitenedTwoLayer(Flow):
         return self._possible(z0, is_sound=self._is_balanced)
 
     def _is_balanced(self, *state: Any) -> bool:
-        return self.tau.ndim == 0 and is_balanced_start(self._memory, self._every_target(), *state)
+        if self.tau.ndim or not is_large(self.target, *state):
+            return False
+        doubles = all(map(arithmetic.is_double, (self.target, self.tau, *state)))
+        return doubles and is_balanced_start(self._memory, self._every_target(), *state)
 
     def loss(self, xp: Any, z: Any) -> Any:
         """Return ``|S - Y|^2 / 2``."""
