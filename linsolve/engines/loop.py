@@ -11,7 +11,7 @@ from linsolve.engines.vectors import Vectors
 
 __all__ = ["INNER", "LANES", "WORTH", "Loop", "assembly"]
 
-LANES = 16  # two of the widest vectors, so that independent instruction chains overlap
+LANES = 16  # two vectors of AVX-512, so that independent instruction chains overlap; without it half as many
 INNER = 512  # columns whose member-only steps stay in the cache
 _MANY, _FEW_COLUMNS = 32, 64
 LONG = 1000  # member-only steps above which shorter vectors halve the time of compilation and cost none afterwards
@@ -58,7 +58,8 @@ def assembly(
     common = sorted({k for k in wanted if k in early and program.steps[k].op != "constant"})
     wide = INNER if len(plan.kept) <= _MANY and not by_member else _FEW_COLUMNS
     scratch = (wide + _GAP) * max(1, len(plan.kept)) + (scratch_of(plan, wide) if by_member else 0) + LANES
-    writer = _Writer(plan, inputs, common, wide, scratch, Vectors(LANES, avx512, by_member), totals, by_member)
+    lanes = LANES if avx512 or totals else LANES // 2  # sums have the same bits with and without AVX-512
+    writer = _Writer(plan, inputs, common, wide, scratch, Vectors(lanes, avx512, by_member), totals, by_member)
     return Loop(writer.text() if text else "", inputs, common, scratch, wide)
 
 
@@ -119,7 +120,7 @@ class _Writer(Listed):
             at = [self._at(p, eight) if vary else p for p, vary in zip(at_row, varies, strict=True)]
             begin = v.emit(f"sdiv i64 {self._product(c, str(8 * v.lanes))}, {self.wide}") if self.totals else eight
             out = [self._at(p, begin) for p in out_row]
-            few = v.of_lanes(LANES // 2) if len(self.plan.member) > LONG else self.many
+            few = v.of_lanes(v.lanes // 2) if len(self.plan.member) > LONG else self.many
             whole = self.many.lanes  # of the vectors that read what is kept
             end = v.emit(f"and i64 {v.emit(f'add i64 {count}, {whole - 1}')}, -{whole}")
             self._loop("member", "part.body", end, few.lanes, lambda m: self._members(few, m, count, at, varies))

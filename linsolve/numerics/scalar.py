@@ -213,8 +213,9 @@ def integral_of_decay(xp: Any, t: Any, rate: Any) -> Any:
 def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     """Return ``a`` and ``s - a`` where ``a' = a (s - a)``, ``a(0) = a0``, each to full relative accuracy.
 
-    With ``x = s t`` and ``S = (1 - exp(-x))/s``, ``a = a0 / (exp(-x) + a0 S)`` for ``x >= 0``. For ``x < 0`` numerator
-    and denominator are multiplied by ``exp(x)``. Nothing overflows, and for ``a0 >= 0, t >= 0`` nothing is subtracted.
+    With ``x = s t``, ``a = a0 / (r + (1 - r) exp(-x))`` for ``0 < r = a0/s <= 1``, ``x >= 0``; nothing is subtracted.
+    Otherwise, with ``S = (1 - exp(-x))/s``, ``a = a0 / (exp(-x) + a0 S)`` for ``x >= 0``; for ``x < 0`` numerator and
+    denominator are multiplied by ``exp(x)``. Nothing overflows, and for ``a0 >= 0, t >= 0`` nothing is subtracted.
     Where ``1 + x`` rounds to 1, ``S = t``.
 
     Parameters
@@ -237,25 +238,49 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     ([0.5, 0.731059, 1.0], [0.5, 0.268941, 0.0])
     """
     flat = s == 0 if arithmetic.is_object(xp) else xp.abs(s) < 1 / 2**1022  # 1/s would overflow
-    x = s * unless(xp, flat, t, 0)
+    soon = unless(xp, flat, t, 0)
+    x, below = s * soon, _below(xp, t, a0, s)
     if arithmetic.is_jax(xp):  # t = inf, a large number in JAX, has no derivative by s at s = 0
         soon = xp.where(t < 2.0**60, t, xp.zeros_like(t))
         x = xp.where(flat, arithmetic.first_order(xp, xp.zeros_like(x), lambda: s * soon), x)
-    size, rising = xp.abs(x), x >= 0
-    decay, done = xp.exp(-size), -xp.expm1(-size)
+        fall = -xp.abs(x)
+    else:
+        fall = xp.abs(s) * -xp.abs(soon)
+    decay = xp.exp(fall)
+    if below is np.True_:
+        den = _sum_below(xp, a0, s, below, decay)
+        return where(xp, uniform(xp, decay == 0), s, a0 / den), (s - a0) * decay / den
+    rising, done = x >= 0, -xp.expm1(fall)
     down, up = where(xp, rising, decay, 1), unless(xp, rising, decay)
-    still = 1 + size == 1
+    still = 1 - fall == 1
     rate = 1 / unless(xp, flat | still if arithmetic.is_jax(xp) else flat, s)  # its derivative may overflow
     # at a0 = 0, s = 0 and t = inf the integral is infinite, but its product with a0 is 0
     early = unless(xp, a0 == 0, t, 0)
     if arithmetic.is_jax(xp):
         early = arithmetic.first_order(xp, early, lambda: -x * soon / 2)
     integral = where(xp, still, early, rate * where(xp, rising, done, -done))
-    # where a0 S may overflow, numerator and denominator are divided by a0
-    huge = (xp.abs(a0) > 1) & ((xp.abs(a0) > 2.0**100) | (xp.abs(t) > 2.0**900))
+    # where a0 S may overflow, numerator and denominator are divided by a0; at t = 0 the quotient would be rounded
+    huge = (xp.abs(a0) > 1) & ((xp.abs(a0) > 2.0**100) | (xp.abs(t) > 2.0**900)) & ~below
+    if not arithmetic.is_object(xp):
+        huge = huge & (t != 0)
     top, unit = unless(xp, huge, a0), 1 / where(xp, huge, a0, 1)
     den = down * unit + top * integral
+    if below is not np.False_:
+        den = where(xp, below, _sum_below(xp, a0, s, below, decay), den)
     # a0 = 0 is stationary; otherwise the denominator is positive while the solution exists
     safe = unless(xp, (a0 == 0) | (den == 0), den)
     settled = (down == 0) & (a0 != 0)  # a0 S may underflow, but a = s
     return where(xp, settled, s, top * up / safe), where(xp, a0 == 0, s, (s - a0) * unit * down / safe)
+
+
+def _below(xp: Any, t: Any, a0: Any, s: Any) -> Any:
+    """Return where the solution rises from ``0 < a0 <= s``, and neither ``a0/s`` nor ``1/s`` underflow or overflow."""
+    if arithmetic.is_object(xp) or arithmetic.is_jax(xp):
+        return np.False_
+    return uniform(xp, (s >= 2.0**-500) & (a0 <= s) & (a0 >= s * 2.0**-500)) & uniform(xp, t >= 0)
+
+
+def _sum_below(xp: Any, a0: Any, s: Any, below: Any, decay: Any) -> Any:
+    """Return ``r + (1 - r) exp(-x)``: exactly 1 at ``x = 0``, as the error of ``1 - r`` is lost in the sum."""
+    share = unless(xp, ~below, a0 / unless(xp, ~below, s))
+    return share + (1 - share) * decay

@@ -1,5 +1,6 @@
 """The compiled engine: elementary functions to an ulp, programs to what these make of them, wrong ones rejected."""
 
+import re
 import sys
 import warnings
 
@@ -298,15 +299,28 @@ def test_code_for_any_processor_gives_the_same_bits(monkeypatch):
 @pytest.mark.parametrize("cls", [ls.BalancedMode, ls.TwoLayerOrder])
 def test_shorter_vectors_of_members_give_the_same_bits(cls, members, monkeypatch):
     flow, z0 = drawn(cls, np.random.default_rng(8), (members,), 2)
-    found = []
+    found, steps = [], []
     for longest in (10**6, -1):
         monkeypatch.setattr(loop, "LONG", longest)
         monkeypatch.setattr(compiled, "_made", {})
         state = flow(TIMES, z0, engine="compiled").state
         totals = reduce(flow, TIMES, z0, NAMES[cls], "mean", engine="compiled")
         found.append([*state, *(v["mean"] for v in totals.values())])
-        lanes = {m.text.count("%member, 8\n") for m in compiled._made.values()}
-        assert (lanes == {0}) == (longest > 0)
+        steps.append([int(n) for m in compiled._made.values() for n in re.findall(r"add i64 %member, (\d+)\n", m.text)])
+    assert steps[0] == [2 * n for n in steps[1]] != []
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("cls", [ls.BalancedMode, ls.DeepMode, ls.TwoLayerOrder])
+def test_longer_vectors_give_the_same_bits(cls, monkeypatch):
+    """Without AVX-512 the vectors of a loop are half as long."""
+    (flow, z0), found = drawn(cls, np.random.default_rng(9), (90,), 2), []
+    for lanes in (16, 32):
+        for module in (loop, compiled):
+            monkeypatch.setattr(module, "LANES", lanes)
+        monkeypatch.setattr(compiled, "_made", {})
+        found.append(flow(np.linspace(0.0, 3.0, 40), z0, engine="compiled").state)
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
 

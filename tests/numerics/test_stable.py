@@ -146,6 +146,38 @@ def test_logistic_of_networks_forward_in_time_adds_next_to_nothing_to_the_roundi
     assert excess(gap, gap_reference, (t, a0, s)) <= 1.5
 
 
+def test_logistic_from_below_takes_one_exponential_and_meets_the_other_formula_at_its_edges():
+    """At ``r = a0/s`` on both sides of 1 and of 2^-500, and at the ends of s, forward and backward in time."""
+    edges = np.nextafter(1.0, [0, 1, 2])
+    s = np.concatenate([2 * edges, [2.0**-500, 2.0**500, 2.0**-501, 1e300]])
+    t = np.array([0.0, 1e-17, 0.3, *(40.0 * edges), 300.0])[:, None, None] / s
+    shares = np.array([1e-310, 2.0**-499, 2.0**-501, 1e-30, 0.3, 0.5, *edges, 1.5, *np.linspace(2.1, 2.9, 9)])
+    a0 = (shares[:, None] * s)[None] + 0 * t
+    for sign in (1.0, -0.01):  # backward in time a solution from above the target would blow up
+        few = a0[:, shares <= 1] if sign < 0 else a0
+        draws = [v.ravel() for v in np.broadcast_arrays(sign * t, few, s)]
+        draws = [v[draws[1] > 2.0**-1022] for v in draws]  # below, doubles have fewer digits
+        a, gap = logistic(np, *draws)
+        assert excess(a, logistic_reference, draws) <= 1.5
+        assert excess(gap, gap_reference, draws) <= 1.5
+        begun = draws[0] == 0
+        assert a[begun].tolist() == draws[1][begun].tolist()
+
+
+def test_logistic_returns_its_start_bit_for_bit():
+    rng = np.random.default_rng(9)
+    a0, s = signed(rng, 300, DRAWS), signed(rng, 300, DRAWS, zeros=0.1)
+    assert logistic(np, 0 * a0, a0, s)[0].tolist() == a0.tolist()
+
+
+def test_logistic_ends_at_the_target_bit_for_bit():
+    rng = np.random.default_rng(10)
+    s = np.abs(signed(rng, 100, DRAWS))
+    for share in (10 ** rng.uniform(-100, 0, DRAWS), 10 ** rng.uniform(-100, 1, DRAWS)):
+        assert logistic(np, np.full(DRAWS, np.inf), share * s, s)[0].tolist() == s.tolist()
+    assert logistic(np, np.full(1, np.inf), np.full(1, 1e-200), np.full(1, 1e200))[0] == 1e200  # a0/s underflows
+
+
 def test_logistic_at_the_ends_of_time():
     a0 = np.asarray([0.1, 3.0, 0.1, 0.0, 0.1, 1e-200])
     s = np.asarray([2.0, 2.0, -2.0, 2.0, 0.0, 1e200])
