@@ -18,7 +18,7 @@ from linsolve.engines.compiled import Compiled
 from linsolve.engines.plan import Tile, tiles
 from linsolve.numerics.threads import processors, shared
 
-__all__ = ["calls", "fill", "loop", "processors", "product", "read", "triad"]
+__all__ = ["calls", "fill", "loop", "processors", "product", "read", "sigmoids", "triad"]
 
 PIECES = 8  # of each thread
 
@@ -71,6 +71,24 @@ def loop(made: Compiled) -> Callable[[], Any]:
         made(tile, {name: as_strided(rows.row, tile.shape, (0, 0, 8)) for name in made.program.outputs})
 
     return lambda: shared(work, made.tiles())
+
+
+def sigmoids(rates: np.ndarray, shares: np.ndarray, values: np.ndarray, times: np.ndarray) -> Callable[[], Any]:
+    """Return a call of NumPy's operations of W1 alone: ``values / (shares + (1 - shares) exp(-rates times))``.
+
+    All times of some members are written to one row, in the cache.
+    """
+    count = max(1, rates.size // 2**14)
+    parts = list(zip(*(np.array_split(v, count) for v in (rates, shares, 1 - shares, values)), strict=True))
+
+    def work(part: tuple[np.ndarray, ...]) -> None:
+        rate, share, rest, value = part
+        row = np.empty(rate.size)
+        for t in times:
+            np.exp(np.multiply(rate, -t, out=row), out=row)
+            np.divide(value, np.add(share, np.multiply(rest, row, out=row), out=row), out=row)
+
+    return lambda: shared(work, parts)
 
 
 def calls(made: Blocks, u: np.ndarray, w: np.ndarray, out: dict[str, np.ndarray]) -> Callable[[], Any]:

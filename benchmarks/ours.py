@@ -98,6 +98,12 @@ def balanced(small: bool) -> list[Way]:
     return [
         *found,
         *(Way("W1, mean over members", who, partial(mean, engine)) for who, engine in has.items()),
+        Way(
+            "W1",
+            "floor: NumPy's calls alone",
+            floors.sigmoids(2 * problem.s, problem.a0 / problem.s, problem.a0, problem.t),
+            remark="of the same formula, all times written to one row",
+        ),
         Way("W1", "floor: triad", floors.triad(part), size / part, remark="an eighth, scaled"),
         Way("W1", "floor: read", floors.read(np.ones(part)), size / part, remark="an eighth, scaled"),
     ]

@@ -63,7 +63,8 @@ def by_bound(timings: list[Timing]) -> str:
     for reach, mine, other, ratio in judged(timings):
         if mine is None or other is None or not ratio > reach.ratio:
             continue
-        parts = [t for part in reach.parts for t in timings if t.workload == mine.workload and t.who.startswith(part)]
+        own = mine.workload, reach.against
+        parts = [t for part in reach.parts for t in timings if t.workload in own and t.who.startswith(part)]
         needs, least = reach.ratio * other.seconds, sum(t.seconds for t in parts)
         terms = " + ".join(f"{t.who.removeprefix('floor: ')} {short(t.seconds)}" for t in parts) or "-"
         terms += f" = {short(least)}" if len(parts) > 1 else ""

@@ -7,10 +7,10 @@ Allocating large temporaries costs more than the arithmetic. See the rows "ours,
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import operator
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ _SHARE = 2**22  # least work per thread, in steps x outputs: a millisecond
 _APART = 50_000  # least numbers in an operation of one of several threads: they wait for the interpreter after each
 _WORTH = 60  # least cost of a branch that is evaluated only where it is taken, in additions
 _PICK = 3  # cost of picking a number from an array, in operations on a number
-_IDLE, _SHAPES = 2**25, 16  # bytes of buffers kept for the next call, and number of block shapes with cached views
+_IDLE, _SHAPES = 2**26, 16  # bytes of buffers kept for the next call, and number of block shapes with cached views
 
 
 class Blocks:
@@ -97,20 +97,43 @@ def _as_real(a: Any, out: np.ndarray) -> np.ndarray:
     return out
 
 
-def _choose(condition: Any, a: Any, b: Any) -> Any:
-    """Return ``where(condition, a, b)``; if the condition is uniform, `a` or `b` itself."""
+def _choose(condition: Any, a: Any, b: Any, room: Callable[[], np.ndarray] | None = None) -> Any:
+    """Return ``where(condition, a, b)``: `a` or `b` itself for a uniform condition, otherwise in `room` if given."""
     true = np.count_nonzero(condition)
     if true == 0:
         return b
     if true == condition.size:
         return a
-    return np.where(condition, a, b)
+    return np.where(condition, a, b) if room is None else _select(condition, a, b, room())
+
+
+def _select(condition: Any, a: Any, b: Any, out: np.ndarray) -> np.ndarray:
+    """Write ``where(condition, a, b)`` bit by bit: `np.where` jumps for each number, mostly the wrong way."""
+    a, b, bits = (np.asarray(v).view(np.int64) for v in (a, b, out))
+    np.bitwise_xor(a, b, out=bits)
+    np.bitwise_and(bits, -condition.view(np.int8), out=bits)  # true is -1, all of whose bits are set
+    np.bitwise_xor(bits, b, out=bits)
+    return out
 
 
 _OTHERS: dict[str, Any] = {"where": _choose, "astype": _as_real}
 
 
-def _picker(shape: tuple[int, int, int], places: np.ndarray) -> Callable[[Any], Any]:
+class _Room:
+    """Memory for many arrays of few numbers, used again: the system clears new memory page by page."""
+
+    def __init__(self) -> None:
+        self.numbers, self.used = np.empty(0), 0
+
+    def __call__(self, count: int) -> np.ndarray:
+        """Return `count` numbers that no one has used since `used` was 0."""
+        if self.used + count > self.numbers.size:
+            self.numbers, self.used = np.empty(5 * (self.used + count) // 4), 0  # arrays in the old memory keep it
+        self.used += count
+        return self.numbers[self.used - count : self.used]
+
+
+def _picker(shape: tuple[int, int, int], places: np.ndarray, room: _Room) -> Callable[[Any], Any]:
     """Return a function that picks the numbers at flat indices of a block from an array that broadcasts to it."""
     known = {shape: places}
 
@@ -118,19 +141,42 @@ def _picker(shape: tuple[int, int, int], places: np.ndarray) -> Callable[[Any], 
         if v.size == 1:
             return v.reshape(())
         if v.shape not in known:
-            known[v.shape] = _places_in(v.shape, shape, places)
-        return v.reshape(-1).take(known[v.shape], mode="clip")
+            known[v.shape] = _places_in(v.shape, shape, places, room)
+        out = room(places.size) if v.dtype == np.float64 else None
+        return v.reshape(-1).take(known[v.shape], mode="clip", out=out)
 
     return pick
 
 
-def _places_in(own: tuple[int, ...], shape: tuple[int, int, int], places: np.ndarray) -> np.ndarray:
+def _places_in(own: tuple[int, ...], shape: tuple[int, int, int], places: np.ndarray, room: _Room) -> np.ndarray:
     """Return the flat indices in an array of shape `own` of the places of a block, whose shape it broadcasts to."""
-    if own == (1, *shape[1:]):  # `unravel_index` takes as long as picking from five arrays
-        members = shape[1] * shape[2]
-        return places - places // members * members
+    members = shape[1] * shape[2]
+    if own in ((1, *shape[1:]), (shape[0], 1, 1)):  # `unravel_index` takes as long as picking from five arrays
+        at = np.floor_divide(places, members, out=room(places.size).view(np.int64))
+        return at if own[0] > 1 else np.subtract(places, np.multiply(at, members, out=at), out=at)
     at = np.unravel_index(places, shape)
     return np.ravel_multi_index([k if n > 1 else 0 * k for k, n in zip(at, own, strict=True)], own)
+
+
+def _joined(stages: list[Stage], program: Program) -> dict[int, tuple[int, int]]:
+    """Return results of stages that a choice takes under a condition of the stage: the choice, and its other value.
+
+    At the places of the stage its result is chosen; elsewhere the other value, or neither is needed.
+    """
+    found, before = dict[int, tuple[int, int]](), set[int]()
+    everywhere = {k for stage in stages if not stage.when for k in stage.steps}
+    own = {k for stage in stages for k in stage.steps}
+    users = {k: [j for j in everywhere if k in program.steps[j].args] for stage in stages for k in stage.results}
+    for stage in stages:
+        for k in stage.results if stage.when else ():
+            for j in users[k] if k not in program.outputs.values() else ():
+                step = program.steps[j]
+                if step.op == "where" and (step.args[0], k == step.args[1]) in stage.when:
+                    other = step.args[2 if k == step.args[1] else 1]
+                    if other in before or other not in own:
+                        found[k] = j, other
+        before.update(stage.steps)
+    return found
 
 
 class _Bench:
@@ -147,6 +193,8 @@ class _Bench:
         order = [k for stage in self.stages for k in stage.steps]
         self.of_all = buffers(program, order, (outputs | conditions) & set(plan.full), self.direct)
         self.outputs = _BRANCHED * OUTPUTS if conditions else OUTPUTS
+        self.joined = _joined(self.stages, program)
+        self.done: set[int] = set()  # choices that a stage has made
         size = max(self.outputs, members)
         self.pools = {
             False: ([np.empty(members) for _ in range(self.of_members.reals)],
@@ -154,9 +202,16 @@ class _Bench:
             True: ([np.empty(size) for _ in range(self.of_all.reals)],
                    [np.empty(size, dtype=bool) for _ in range(self.of_all.booleans)]),
         }  # fmt: skip
-        self.bytes = sum(v.nbytes for pools in self.pools.values() for pool in pools for v in pool)
+        self.chosen: dict[int, np.ndarray] = {}  # buffers of choices of which some are not uniform
+        self.room = _Room()
         self.calls: dict[tuple, list[tuple]] = {}
         self.forget()
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all buffers."""
+        pools = [pool for kinds in self.pools.values() for pool in kinds]
+        return sum(v.nbytes for pool in (*pools, self.chosen.values(), [self.room.numbers]) for v in pool)
 
     def forget(self) -> None:
         """Release all arrays but the buffers."""
@@ -207,7 +262,10 @@ class _Bench:
                 values[k] = tile.of(self.inputs[args])
                 continue
             if function is _choose:
-                values[k] = _choose(values[args[0]], values[args[1]], values[args[2]])
+                if k in self.done:
+                    self.done.remove(k)
+                else:
+                    values[k] = _choose(*(values[a] for a in args), self._room_of(k, tile.shape))
                 continue
             if out is None:
                 out = written[k]  # type: ignore[index]
@@ -220,7 +278,7 @@ class _Bench:
         """Return the flat indices of the numbers of a block that need a stage; None if evaluating all costs less."""
         asked = [self.values[c] if holds else ~self.values[c] for c, holds in stage.when]
         # NumPy is slow on pairs of conditions of different shapes; one that depends on time alone mostly holds
-        taken = functools.reduce(operator.and_, [v for v in asked if not v.all()] or asked[:1])
+        taken = reduce(operator.and_, [v for v in asked if not v.all()] or asked[:1])
         share = np.count_nonzero(taken) / taken.size
         picked = sum(self.plan.axes[k] > 0 for k in stage.given)
         dear = share * (len(stage.steps) + _PICK * picked) > len(stage.steps)
@@ -229,27 +287,58 @@ class _Bench:
         return np.flatnonzero(np.broadcast_to(taken, shape))
 
     def _run_some(self, stage: Stage, block: Tile, places: np.ndarray) -> None:
-        """Evaluate a stage at some places of a block; elsewhere its results are 1."""
+        """Evaluate a stage at some places of a block; elsewhere its results are 1, or what is chosen there later."""
         found: dict[int, np.ndarray] = {}
+        self.room.used = 0
         if places.size:
-            pick = _picker(block.shape, places)
+            pick = _picker(block.shape, places, self.room)
             found = {k: pick(self.values[k]) for k in stage.given}
             for function, k, args, _ in self._calls(block, stage.steps, True):
                 if function is None:
                     found[k] = pick(block.of(self.inputs[args]))
                 elif function is _choose:
-                    found[k] = _choose(*(found[a] for a in args))
+                    real = self.plan.program.steps[k].kind != BOOLEAN
+                    found[k] = _choose(*(found[a] for a in args), partial(self.room, places.size) if real else None)
                 else:
                     pool = self._pool(k, True)
                     found[k] = function(*(found[a] for a in args), out=None if pool is None else pool[: places.size])
-        some = {k: found[k].copy() for k in stage.results if found}  # all of them before the first buffer is filled
+        some = {k: self._copied(found[k]) for k in stage.results if found}  # before the first buffer is filled
         for k in stage.results:
             out, kind = self._buffer(k, block.shape, True), self.plan.program.steps[k].kind
             value = np.empty(block.shape, dtype=bool if kind == BOOLEAN else float) if out is None else out
-            value.fill(1)
+            chosen, other = self.joined.get(k, (None, None))
+            if other is None:
+                value.fill(1)
+            else:
+                value[...] = self.values[other]
             if found:
                 value.reshape(-1)[places] = some[k]
             self.values[k] = value
+            if chosen is not None:
+                self.values[chosen] = value
+                self.done.add(chosen)
+
+    def _copied(self, v: np.ndarray) -> np.ndarray:
+        """Return a copy of some numbers."""
+        if v.dtype != np.float64 or not v.ndim:
+            return v.copy()
+        copy = self.room(v.size)
+        copy[:] = v
+        return copy
+
+    def _room_of(self, k: int, shape: tuple[int, ...]) -> Callable[[], np.ndarray] | None:
+        """Return a function that returns the buffer of a choice of numbers, made when it is first needed."""
+        if self.plan.program.steps[k].kind == BOOLEAN:
+            return None
+
+        def room() -> np.ndarray:
+            own = self._extent(k, shape)
+            count = math.prod(own)
+            if k not in self.chosen or self.chosen[k].size < count:
+                self.chosen[k] = np.empty(count)
+            return self.chosen[k][:count].reshape(own)
+
+        return room
 
     def _calls(self, tile: Tile, steps: list[int], full: bool) -> list[tuple]:
         """Return function, step, arguments and buffer of each of the steps of a stage, for tiles of this shape."""

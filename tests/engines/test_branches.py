@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fused_cases import FLOWS, NAMES, TIMES, drawn
 
-from linsolve.engines import branches
+from linsolve.engines import blocks, branches
 from linsolve.engines.blocks import Blocks, _Bench
 from linsolve.engines.branches import Stage, stages
 from linsolve.engines.constants import UFUNCS
@@ -62,6 +62,20 @@ def polynomial_branches():
     u = x * t
     first, second = xp.where(u < 0, long(u, 0.5), 0.0), xp.where(u < 0, 0.25, long(u, 0.125))
     xp.program.outputs["y"] = u.fused(u.fused(second, 2.5), first).index
+    return xp.program
+
+
+def chosen_twice():
+    """Return a program with results of long branches that are chosen twice, or as truth values, or within a branch."""
+    xp = Tracer()
+    x, t = xp.input("x"), xp.input("t")
+    u = x * t
+    slow, rare = long(u, 1.0), long(u + t, 0.875)
+    mixed = xp.where(u < 0, slow, xp.where(u < 0.2, xp.where(t > 1, long(u, 0.125), x) + rare, t))
+    sign = xp.where(u < -0.1, long(u, 0.75) > 2, u > 1)
+    xp.program.outputs["y"] = xp.where(sign, mixed, xp.where(u < 0, slow, u)).index
+    within = long(xp.where(u < -1, long(u, 1.0), x), 1.0)
+    xp.program.outputs["z"] = (xp.where(u < 0.2, rare, 1.0) + xp.where(x < 0, within, u)).index
     return xp.program
 
 
@@ -171,6 +185,30 @@ def test_blocks_evaluate_a_branch_where_it_is_taken(share, monkeypatch):
         assert v[:, 0].tobytes() == every[name].tobytes()
     taken = 5 * np.count_nonzero(x < 0)
     assert taken in seen or taken > 900  # a branch that most numbers take is evaluated for the whole block
+
+
+@pytest.mark.parametrize("program", [two_branches, nested_branches, shared_branches, polynomial_branches, chosen_twice])
+def test_blocks_with_few_and_many_numbers_in_a_branch_keep_every_bit(program, monkeypatch):
+    program, rng, shape = program(), np.random.default_rng(5), (60, 1, 300)
+    monkeypatch.setattr(blocks, "OUTPUTS", shape[2])
+    monkeypatch.setattr(blocks, "_BRANCHED", 1)  # one time in a block
+    share = rng.choice([0.0, 0.02, 0.5, 1.0], shape[:1]).reshape(-1, 1, 1)
+    x = np.where(rng.random(shape) < share, -1, 1) * rng.uniform(0, 2, shape)
+    t = rng.choice([-1e-3, 0.0, 0.01, 0.9, 3.0, 40.0], shape[:1]).reshape(-1, 1, 1)
+    for v in (x, x[:1]):
+        found = {name: np.empty(shape) for name in program.outputs}
+        with np.errstate(all="ignore"):
+            Blocks(program, Grid(shape, {"x": v, "t": t}))(Tile(0, shape[0], 0, 1, 0, shape[2]), found)
+        steps = [Stage(frozenset(), whole(program), [], [])]
+        every = simulated(program, whole(program), steps, {"x": v[:, 0], "t": t[:, 0]})
+        for name, value in found.items():
+            np.testing.assert_array_equal(value[:, 0], every[name])
+
+
+def test_a_result_that_is_only_chosen_is_written_over_the_other_value():
+    program = two_branches()
+    grid = Grid((5, 1, 300), {"x": np.ones((1, 1, 300)), "t": np.ones((5, 1, 1))})
+    assert _Bench(plan_of(program, grid), 300).joined
 
 
 def test_times_of_one_member_side_by_side_give_the_bits_of_members_at_one_time(monkeypatch):

@@ -94,7 +94,7 @@ def deep_growth(
         a, gap = _curved(xp, xp.maximum(since, 0 * since), at, begin, aim, tables, hard)
         a, changed = law.replaced(xp, a, some, root, own, passed, since)
         gap = where(xp, changed, aim - a, gap)
-    faint = own > 700 + 0 * own  # exp(-own) is subnormal, the product with a large value is not
+    faint = own > full_like(xp, own, 700)  # exp(-own) is subnormal, the product with a large value is not
     left, done = xp.exp(-where(xp, faint, own / 2, own)), -xp.expm1(-own)
     again = where(xp, faint, left, 1 + 0 * own)
     a = where(xp, straight, a0 * left * again + s * done, where(xp, still, 0 * a, a))
@@ -117,7 +117,7 @@ def _bounded_product(xp: Any, time: Any, rate: Any) -> Any:
 def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard: Any) -> tuple[Any, Any]:
     """Return ``a`` and ``s - a`` at rescaled times, for depths above 1 and initial values that are not stationary."""
     over = (own >= at.span) & (s != 0)
-    rest = where(xp, over, own - at.span, full_like(xp, own, 0))
+    rest = _beyond(xp, own, at.span, over, s)
     falling, ending = at.negative & over, ~at.negative & over
     tail = _Tail(
         m=at.m,
@@ -130,7 +130,7 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
     # engines evaluate each branch where it is taken
     w = grown = fallen = full_like(xp, own, 1)
     theta = _bounded_product(xp, rest, at.exchange)
-    late = theta > _LATE + 0 * theta
+    late = theta > full_like(xp, theta, _LATE)
     if arithmetic.holds(ending):
         w = _ended(xp, theta, late, tail)
     if not arithmetic.holds(ending, everywhere=True):
@@ -145,6 +145,14 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
         here = where(xp, late, s, here)  # bitwise equal, and needs no exponential
     a = where(xp, ending, here, over / where(xp, at.big & ~falling, grown, full_like(xp, grown, 1)))
     return a, where(xp, ending, w * a, s - a)
+
+
+def _beyond(xp: Any, own: Any, span: Any, over: Any, s: Any) -> Any:
+    """Return the time spent beyond the span of the head, 0 before."""
+    zero = full_like(xp, own, 0)
+    if arithmetic.is_object(xp) or arithmetic.is_jax(xp):
+        return where(xp, over, own - span, zero)
+    return xp.maximum(own - where(xp, s == 0, full_like(xp, span, xp.inf), span), zero)
 
 
 class _Tail(NamedTuple):
