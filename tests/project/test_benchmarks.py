@@ -271,10 +271,10 @@ def test_a_ratio_above_its_target_is_reported():
 
 def test_parts_of_our_time_are_in_the_published_tables():
     published = (Path(__file__).parents[2] / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-    parts = [(reach.workload, part) for reach in speed.REACH for part in reach.parts]
+    parts = [({reach.workload, reach.against}, part) for reach in speed.REACH for part in reach.parts]
     assert len(parts) > 10
-    for workload, part in parts:
-        assert f"\n| {workload} | {part}" in published
+    for names, part in parts:
+        assert any(f"\n| {workload} | {part}" in published for workload in names)
 
 
 def test_tables_go_between_their_markers_or_nowhere(tmp_path):
