@@ -34,6 +34,7 @@ _SHARE = 2**22  # least work per thread, in steps x outputs: a millisecond
 _APART = 50_000  # least numbers in an operation of one of several threads: they wait for the interpreter after each
 _WORTH = 60  # least cost of a branch that is evaluated only where it is taken, in additions
 _PICK = 3  # cost of picking a number from an array, in operations on a number
+_CHOICES = 8  # most buffers of choices
 _IDLE, _SHAPES = 2**26, 16  # bytes of buffers kept for the next call, and number of block shapes with cached views
 
 
@@ -218,6 +219,7 @@ class _Bench:
         self.values: list[Any] = [None] * len(self.plan.program.steps)
         self.inputs: dict[str, Any] = {}
         self.timed: dict[int, Any] = {}
+        self.done.clear()  # an error may have left some
         if len(self.calls) > _SHAPES:
             self.calls.clear()
 
@@ -327,8 +329,8 @@ class _Bench:
         return copy
 
     def _room_of(self, k: int, shape: tuple[int, ...]) -> Callable[[], np.ndarray] | None:
-        """Return a function that returns the buffer of a choice of numbers, made when it is first needed."""
-        if self.plan.program.steps[k].kind == BOOLEAN:
+        """Return a function that returns the buffer of a choice, made when first needed; None if there are many."""
+        if self.plan.program.steps[k].kind == BOOLEAN or (k not in self.chosen and len(self.chosen) == _CHOICES):
             return None
 
         def room() -> np.ndarray:

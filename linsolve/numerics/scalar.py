@@ -213,7 +213,8 @@ def integral_of_decay(xp: Any, t: Any, rate: Any) -> Any:
 def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     """Return ``a`` and ``s - a`` where ``a' = a (s - a)``, ``a(0) = a0``, each to full relative accuracy.
 
-    With ``x = s t``, ``a = a0 / (r + (1 - r) exp(-x))`` for ``0 < r = a0/s <= 1``, ``x >= 0``; nothing is subtracted.
+    With ``x = s t``, ``a = a0 / (r + (1 - r) exp(-x))`` for ``0 < r = a0/s <= 1``; for ``x < 0`` numerator and
+    denominator are multiplied by ``exp(x)``, and ``1 - r`` is ``(s - a0)/s``, so that both terms are positive.
     Otherwise, with ``S = (1 - exp(-x))/s``, ``a = a0 / (exp(-x) + a0 S)`` for ``x >= 0``; for ``x < 0`` numerator and
     denominator are multiplied by ``exp(x)``. Nothing overflows, and for ``a0 >= 0, t >= 0`` nothing is subtracted.
     Where ``1 + x`` rounds to 1, ``S = t``.
@@ -239,7 +240,7 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     """
     flat = s == 0 if arithmetic.is_object(xp) else xp.abs(s) < 1 / 2**1022  # 1/s would overflow
     soon = unless(xp, flat, t, 0)
-    x, below = s * soon, _below(xp, t, a0, s)
+    x, below, forward = s * soon, _below(xp, a0, s), uniform(xp, t >= 0)
     if arithmetic.is_jax(xp):  # t = inf, a large number in JAX, has no derivative by s at s = 0
         soon = xp.where(t < 2.0**60, t, xp.zeros_like(t))
         x = xp.where(flat, arithmetic.first_order(xp, xp.zeros_like(x), lambda: s * soon), x)
@@ -247,10 +248,12 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     else:
         fall = xp.abs(s) * -xp.abs(soon)
     decay = xp.exp(fall)
-    if below is np.True_:
-        den = _sum_below(xp, a0, s, below, decay)
+    if below is np.True_ and forward is np.True_:
+        den = _sum_below(xp, a0, s, below, forward, decay)
         return where(xp, uniform(xp, decay == 0), s, a0 / den), (s - a0) * decay / den
     rising, done = x >= 0, -xp.expm1(fall)
+    if not (arithmetic.is_object(xp) or arithmetic.is_jax(xp)):
+        rising = rising | (a0 == s)  # stationary: the form in which nothing vanishes
     down, up = where(xp, rising, decay, 1), unless(xp, rising, decay)
     still = 1 - fall == 1
     rate = 1 / unless(xp, flat | still if arithmetic.is_jax(xp) else flat, s)  # its derivative may overflow
@@ -266,21 +269,27 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     top, unit = unless(xp, huge, a0), 1 / where(xp, huge, a0, 1)
     den = down * unit + top * integral
     if below is not np.False_:
-        den = where(xp, below, _sum_below(xp, a0, s, below, decay), den)
+        den = where(xp, below, _sum_below(xp, a0, s, below, forward | (a0 == s), decay), den)
     # a0 = 0 is stationary; otherwise the denominator is positive while the solution exists
     safe = unless(xp, (a0 == 0) | (den == 0), den)
     settled = (down == 0) & (a0 != 0)  # a0 S may underflow, but a = s
     return where(xp, settled, s, top * up / safe), where(xp, a0 == 0, s, (s - a0) * unit * down / safe)
 
 
-def _below(xp: Any, t: Any, a0: Any, s: Any) -> Any:
-    """Return where the solution rises from ``0 < a0 <= s``, and neither ``a0/s`` nor ``1/s`` underflow or overflow."""
+def _below(xp: Any, a0: Any, s: Any) -> Any:
+    """Return where ``0 < a0 <= s``, and neither ``a0/s`` nor ``1/s`` underflow or overflow."""
     if arithmetic.is_object(xp) or arithmetic.is_jax(xp):
         return np.False_
-    return uniform(xp, (s >= 2.0**-500) & (a0 <= s) & (a0 >= s * 2.0**-500)) & uniform(xp, t >= 0)
+    return uniform(xp, (s >= 2.0**-500) & (a0 <= s) & (a0 >= s * 2.0**-500))
 
 
-def _sum_below(xp: Any, a0: Any, s: Any, below: Any, decay: Any) -> Any:
-    """Return ``r + (1 - r) exp(-x)``: exactly 1 at ``x = 0``, as the error of ``1 - r`` is lost in the sum."""
-    share = unless(xp, ~below, a0 / unless(xp, ~below, s))
-    return share + (1 - share) * decay
+def _sum_below(xp: Any, a0: Any, s: Any, below: Any, forward: Any, decay: Any) -> Any:
+    """Return ``r + (1 - r) exp(-x)``, backward in time times ``exp(x)``.
+
+    It is exactly 1 at ``x = 0``, as the error of ``1 - r`` is lost in the sum; backward this error may be all of it.
+    """
+    target = unless(xp, ~below, s)
+    share = unless(xp, ~below, a0 / target)
+    if forward is np.True_:
+        return share + (1 - share) * decay
+    return where(xp, forward, share + (1 - share) * decay, (target - a0) / target + share * decay)

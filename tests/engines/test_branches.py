@@ -205,6 +205,31 @@ def test_blocks_with_few_and_many_numbers_in_a_branch_keep_every_bit(program, mo
             np.testing.assert_array_equal(value[:, 0], every[name])
 
 
+def test_an_error_leaves_no_choice_behind():
+    xp = Tracer()
+    u = xp.input("x") * xp.input("t")
+    below = long(u, 0.25)
+    xp.program.outputs["l"] = xp.log(xp.where(u < 0, below, u)).index
+    xp.program.outputs["w"] = xp.where(u < 0, long(below, 0.5), u + 0.5).index
+    shape, t = (5, 1, 300), np.linspace(1, 1.1, 5).reshape(5, 1, 1)
+
+    def ask(x):
+        out = {name: np.empty(shape) for name in xp.program.outputs}
+        Blocks(xp.program, Grid(shape, {"x": x.reshape(1, 1, -1), "t": t}))(Tile(0, 5, 0, 1, 0, 300), out)
+        return out
+
+    with np.errstate(all="ignore"):
+        right = ask(np.full(300, -1.0))
+    x = np.ones(300)
+    x[3], x[7] = -1, 0
+    with np.errstate(divide="raise", invalid="ignore"), pytest.raises(FloatingPointError):
+        ask(x)
+    with np.errstate(all="ignore"):
+        found = ask(np.full(300, -1.0))
+    for name, v in right.items():
+        np.testing.assert_array_equal(found[name], v)
+
+
 def test_a_result_that_is_only_chosen_is_written_over_the_other_value():
     program = two_branches()
     grid = Grid((5, 1, 300), {"x": np.ones((1, 1, 300)), "t": np.ones((5, 1, 1))})

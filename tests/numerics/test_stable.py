@@ -153,10 +153,11 @@ def test_logistic_from_below_takes_one_exponential_and_meets_the_other_formula_a
     t = np.array([0.0, 1e-17, 0.3, *(40.0 * edges), 300.0])[:, None, None] / s
     shares = np.array([1e-310, 2.0**-499, 2.0**-501, 1e-30, 0.3, 0.5, *edges, 1.5, *np.linspace(2.1, 2.9, 9)])
     a0 = (shares[:, None] * s)[None] + 0 * t
-    for sign in (1.0, -0.01):  # backward in time a solution from above the target would blow up
+    for sign in (1.0, -0.01, -1.0):  # backward in time a solution from above the target would blow up
         few = a0[:, shares <= 1] if sign < 0 else a0
         draws = [v.ravel() for v in np.broadcast_arrays(sign * t, few, s)]
-        draws = [v[draws[1] > 2.0**-1022] for v in draws]  # below, doubles have fewer digits
+        least = draws[1] * np.exp(np.minimum(draws[0] * draws[2], 0))
+        draws = [v[least > 2.0**-1022] for v in draws]  # below, doubles have fewer digits
         a, gap = logistic(np, *draws)
         assert excess(a, logistic_reference, draws) <= 1.5
         assert excess(gap, gap_reference, draws) <= 1.5
@@ -168,6 +169,13 @@ def test_logistic_returns_its_start_bit_for_bit():
     rng = np.random.default_rng(9)
     a0, s = signed(rng, 300, DRAWS), signed(rng, 300, DRAWS, zeros=0.1)
     assert logistic(np, 0 * a0, a0, s)[0].tolist() == a0.tolist()
+
+
+def test_logistic_stays_at_its_target_bit_for_bit():
+    s = signed(np.random.default_rng(11), 100, DRAWS)
+    for t in (-np.inf, -1e3, -1.0, 0.0, 1.0, np.inf):
+        a, gap = logistic(np, np.full(DRAWS, t), s, s)
+        assert (a.tolist(), gap.tolist()) == (s.tolist(), [0.0] * DRAWS)
 
 
 def test_logistic_ends_at_the_target_bit_for_bit():
