@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.ndimage import maximum_filter1d
 from selection import quick
 
 from linsolve.__main__ import main
@@ -201,6 +202,8 @@ def test_the_python_code_gives_the_same_numbers(name, seed, written):
             for output in found:
                 if np.shape(held.get(output)) == grid.shape:
                     room = 2 * slack(function, given | {over[0]: grid})[output]  # NumPy may be off by an ulp, too
+                    # rounding may hide the effect of an ulp at a point: that of the points beside it counts, too
+                    room = np.maximum(room, maximum_filter1d(np.where(np.isfinite(room), room, 0), 5))
                     assert excess(found[output], held[output], room)[1].max() <= 4, (output, values)
                     compared += 1
     assert compared > 0
