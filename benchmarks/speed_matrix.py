@@ -246,7 +246,7 @@ def questions(shape: tuple[int, int, int]) -> dict[str, Callable[[float], Any]]:
 
 
 def operations(target: np.ndarray, start: Any, what: str) -> Callable[[], None]:
-    """Return a call with the products and factorizations of one time, of a new flow or start, which is balanced, too.
+    """Return a call with the products and factorizations of one time, and those of its balanced start if it is new.
 
     Those of the start are done while another thread decomposes the target of a new flow.
     """

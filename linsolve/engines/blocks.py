@@ -203,6 +203,7 @@ class _Bench:
             True: ([np.empty(size) for _ in range(self.of_all.reals)],
                    [np.empty(size, dtype=bool) for _ in range(self.of_all.booleans)]),
         }  # fmt: skip
+        self.pooled = sum(v.nbytes for pools in self.pools.values() for pool in pools for v in pool)
         self.chosen: dict[int, np.ndarray] = {}  # buffers of choices of which some are not uniform
         self.room = _Room()
         self.calls: dict[tuple, list[tuple]] = {}
@@ -211,8 +212,7 @@ class _Bench:
     @property
     def bytes(self) -> int:
         """Memory of all buffers."""
-        pools = [pool for kinds in self.pools.values() for pool in kinds]
-        return sum(v.nbytes for pool in (*pools, self.chosen.values(), [self.room.numbers]) for v in pool)
+        return self.pooled + self.room.numbers.nbytes + sum(v.nbytes for v in self.chosen.values())
 
     def forget(self) -> None:
         """Release all arrays but the buffers."""
@@ -309,10 +309,7 @@ class _Bench:
             out, kind = self._buffer(k, block.shape, True), self.plan.program.steps[k].kind
             value = np.empty(block.shape, dtype=bool if kind == BOOLEAN else float) if out is None else out
             chosen, other = self.joined.get(k, (None, None))
-            if other is None:
-                value.fill(1)
-            else:
-                value[...] = self.values[other]
+            value[...] = 1 if other is None else self.values[other]
             if found:
                 value.reshape(-1)[places] = some[k]
             self.values[k] = value

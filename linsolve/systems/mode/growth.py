@@ -150,7 +150,7 @@ def _curved(xp: Any, own: Any, at: Start, a0: Any, s: Any, tables: Tables, hard:
 def _beyond(xp: Any, own: Any, span: Any, over: Any, s: Any) -> Any:
     """Return the time spent beyond the span of the head, 0 before."""
     zero = full_like(xp, own, 0)
-    if arithmetic.is_object(xp) or arithmetic.is_jax(xp):
+    if arithmetic.is_object(xp):
         return where(xp, over, own - span, zero)
     return xp.maximum(own - where(xp, s == 0, full_like(xp, span, xp.inf), span), zero)
 
