@@ -177,6 +177,13 @@ class NestedLoops:
         """Let an array begin at its entry `at`, until the end of the innermost loop or branch."""
         self.arrays[array] = self._place(array, at, "double")
 
+    def prefetch(self, array: str, at: Value) -> None:
+        """Ask for the memory of entry `at` of an array of doubles, which will be written."""
+        self.v.declared["llvm.prefetch"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        self.v.lines.append(
+            f"  call void @llvm.prefetch.p0(ptr {self._place(array, at, 'double')}, i32 1, i32 3, i32 1)"
+        )
+
     def unpack(self, array: str, at: Value, into: str, where: Value, step: Value) -> None:
         """Transpose `lanes` vectors from `at` on: the numbers of lane k go to entry ``where + k step`` and after."""
         lanes = self.v.lanes

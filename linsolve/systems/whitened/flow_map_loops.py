@@ -1,7 +1,8 @@
 """LLVM IR of the compiled flow map of small networks: a SIMD vector holds eight time points of one network.
 
 The formulas are those of `flow_map`. Sums of products are accumulated four at a time, which shares loads and hides
-latency. If fewer than four sums remain, some of them are computed twice.
+latency. If fewer than four sums remain, some of them are computed twice. Results of neighbouring times are as far apart
+as those of all networks together: their memory is asked for while they are computed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ __all__ = ["SHORT", "WIDTH", "FlowMapLoops"]
 
 # times side by side: one vector of the widest processors, one cache line
 WIDTH = 8
+# numbers of a cache line and of a page of memory
+LINE, PAGE = 8, 512
 # product of rate and time below which the change of the root is computed, as it is more accurate than the root
 SHORT = 0.5
 # arrays of the members, of each of their times, and of results
@@ -62,16 +65,19 @@ class FlowMapLoops(NestedLoops):
         halved, at = self.sizes["halved"], m * self.sizes["blocks"] + block
         active = self.least(WIDTH, self.sizes["times"] - block * WIDTH)
         now, some_short = self.load("now", at), self.index("short", at) > 0
+        where = block * WIDTH * self.sizes["members"] + m
+        self._awaited("product", n_out * n_in, active, where)
         self._weigh(now, some_short)
+        self._awaited("gram_in", n_in * n_in, active, where)
         self._bracket()
+        self._awaited("gram_out", n_out * n_out, active, where)
         self._factor()
         self.store("excess", at, self._inverse())
-        self._product("q", 0, n, r, "begin", r, "turn", 0, "moved", 0)
+        self._product("q", 0, n, r, "begin", None, "turn", 0, "moved", 0)
         self._paired()
         self._product("basis", 0, n_in, n, None, n - halved, "moved", 0, "found", 0)
         self._product("basis", n_in * n + halved, n_out, n, None, n - halved, "moved", halved * r, "found", n_in * r)
         self.choose(some_short, lambda: self._gentle(now))
-        where = block * WIDTH * self.sizes["members"] + m
         inputs, outputs = (self.integer(0), n_in), (n_in * r, n_out)
         for name, left, right in zip(OUT, (outputs, inputs, outputs), (inputs, inputs, outputs), strict=True):
             self._outer(*left, *right, same=left is right)
@@ -209,13 +215,14 @@ class FlowMapLoops(NestedLoops):
         return excess
 
     def _product(
-        self, left: str, start: Value | int, rows: Value, stride: Value, begin: str | None, columns: Value,
+        self, left: str, start: Value | int, rows: Value, stride: Value, begin: str | None, columns: Value | None,
         right: str, low: Value | int, into: str, top: Value | int, add: bool = False,
     ) -> None:  # fmt: skip
         """Set ``into = left right``, or add to it if `add`, with `left` common to all times.
 
-        Row i of `left` is 0 before entry ``begin[i]``. `left` begins at entry `start`, a row every `stride` entries;
-        `right` and `into` begin at vectors `low` and `top`.
+        Row i of `left` is 0 before entry ``begin[i]``. Without a number of columns, `right` is upper triangular.
+        `left` begins at entry `start`, a row every `stride` entries; `right` and `into` begin at vectors `low` and
+        `top`.
         """
         r = self.r
 
@@ -235,7 +242,8 @@ class FlowMapLoops(NestedLoops):
                     return [self.fma(*each, s) for each, s in zip(factors, sums, strict=True)]
 
                 first = [self.load(into, o) if add else self.number(0.0) for o in places]
-                for o, s in zip(places, self.loop(skipped, columns, sums, *first), strict=True):
+                end = self.least(a + 2, r) if columns is None else columns
+                for o, s in zip(places, self.loop(skipped, end, sums, *first), strict=True):
                     self.store(into, o, s)
 
             self.loop(0, r, four, step=2)
@@ -271,7 +279,7 @@ class FlowMapLoops(NestedLoops):
             self.store("gentle", k, x)
 
         self.loop(0, self.r * self.r, chosen)
-        self._product("root", 0, self.n, self.r, None, self.r, "gentle", 0, "found", 0, add=True)
+        self._product("root", 0, self.n, self.r, None, None, "gentle", 0, "found", 0, add=True)
 
     def _outer(self, top: Value, rows: Value, low: Value, columns: Value, same: bool) -> None:
         """Set the products of rows from `top` on with rows from `low` on; only one triangle if they are the same."""
@@ -299,6 +307,19 @@ class FlowMapLoops(NestedLoops):
             self.loop(0, i + 1 if same else columns, four, step=2)
 
         self.loop(0, rows, two, step=2)
+
+    def _awaited(self, into: str, size: Value, active: Value, where: Value) -> None:
+        """Ask for the memory of small results of the active times, so that writing them does not wait for it.
+
+        Processors themselves ask for the rest of a page of which they write the begin.
+        """
+        where, step = where * size, self.sizes["members"] * size
+
+        def one(k: Value) -> None:
+            start = where + k * step
+            self.loop(0, size, lambda at: self.prefetch(into, start + at), step=LINE)
+
+        self.choose(size < PAGE, lambda: self.loop(0, active, one))
 
     def _written(self, into: str, size: Value, active: Value, where: Value) -> None:
         """Write the matrices of the active times from `where` on, in units of their size."""
