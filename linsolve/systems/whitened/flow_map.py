@@ -175,6 +175,7 @@ def _block(
     frame, turned = start.frame, xp.matrix_transpose
     if weights is None:
         scaled, moved, column = _far(xp, t, start)
+        scaled, moved = buffers.normal(scaled), buffers.normal(moved)
     else:
         scaled, moved, column = buffers.times("scaled", start.rows, weights.weigh[..., None, :]), None, weights.column
         scaled = buffers.times("scaled", scaled, column[..., None])
@@ -194,7 +195,7 @@ def _block(
         top, bottom = gently
     else:
         if weights is None:
-            q = buffers.product("q", inverse, moved)
+            q = buffers.normal(buffers.product("q", inverse, moved))
         else:
             q = buffers.times("q", _led(xp, turn, start, buffers), weights.pull[..., None, :])
         top, bottom = _mapped(xp, start, q, buffers)

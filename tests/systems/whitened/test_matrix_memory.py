@@ -17,6 +17,7 @@ from linsolve.systems.whitened import buffers, factorizations
 from linsolve.systems.whitened import matrix_riccati as matrix
 from linsolve.systems.whitened import start_frame as frame
 from linsolve.systems.whitened.buffers import Buffers
+from linsolve.systems.whitened.matrix_riccati import matrix_riccati
 
 TIMES = np.asarray([0.0, 0.01, 1.0, 5.0, 400.0, np.inf])
 
@@ -169,6 +170,32 @@ def test_buffers_of_a_thread_are_used_again_and_large_ones_are_given_back():
     assert Buffers(np).buffer("here", (buffers.KEPT + 1,)).base is not large.base
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(lambda: Buffers(np).buffer("here", (3, 4)).base).result() is not small.base
+
+
+def test_subnormal_numbers_are_replaced_by_zeros_in_place():
+    least = np.finfo(float).smallest_normal
+    given = np.asarray([1.0, -least, least, least * (1 - 2.0**-52), -5e-324, -0.0, np.inf, -3.0])
+    found = Buffers(np).normal(given)
+    assert found is given
+    np.testing.assert_array_equal(found, [1.0, -least, least, 0.0, 0.0, 0.0, np.inf, -3.0])
+    some = arithmetic.precise(20).asarray([1e-320])
+    assert Buffers(arithmetic.precise(20)).normal(some)[0] == 1e-320
+
+
+def test_products_at_late_times_have_no_subnormal_factors(monkeypatch):
+    seen, usual = [], Buffers.product
+
+    def product(self, name, a, b):
+        seen.extend(float(np.abs(v[v != 0]).min()) for v in ((b,) if name == "q" else (a, b)))
+        return usual(self, name, a, b)
+
+    target, start = random((64, 64, 64), seed=3)
+    monkeypatch.setattr(Buffers, "product", product)
+    state = WhitenedTwoLayer(target)(400.0, start).state
+    assert len(seen) == 7
+    assert min(seen) >= np.finfo(float).smallest_normal
+    exact = matrix_riccati(np, np.asarray(400.0), target, *start, method="graded")
+    assert max(np.abs(a - b).max() for a, b in zip(state, exact, strict=True)) < 1e-12
 
 
 def test_results_are_no_buffers():
