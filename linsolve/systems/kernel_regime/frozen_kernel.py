@@ -214,12 +214,18 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         left = xp.exp(x)
         late = uniform(xp, xp.vecdot(left * left, squares) < enough)
         if type(late) is np.bool_:  # all times, or none
-            f = (self.y if late else z0.f) + spectrum.vector(xp, (left if late else xp.expm1(x)) * c)
+            end, share = (self.y, left) if late else (z0.f, xp.expm1(x))
         else:  # choosing before the product with the eigenvectors saves one product
-            chosen = xp.where(late[..., None], left, xp.expm1(x))
-            f = xp.where(late[..., None], self.y, z0.f) + spectrum.vector(xp, chosen * c)
+            end, share = xp.where(late[..., None], self.y, z0.f), xp.where(late[..., None], left, xp.expm1(x))
+        f = spectrum.vector(xp, share * c)
+        f += end  # a new array of this size would take as long again
         moved = uniform(xp, t != 0)
-        return self.State(f if moved is np.True_ else xp.where(moved[..., None], f, z0.f))
+        if moved is np.True_:
+            return self.State(f)
+        if xp is np:  # twice as fast as a choice
+            np.copyto(f, z0.f, where=~moved[..., None])
+            return self.State(f)
+        return self.State(xp.where(moved[..., None], f, z0.f))
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return the residual, its energy by mode and the loss, without subtracting y from f."""
