@@ -24,9 +24,10 @@ from linsolve.numerics.one_matrix import cholesky, inverted_triangle, qr
 from linsolve.numerics.threads import shared
 from linsolve.systems.whitened import matrix_riccati as riccati
 from linsolve.systems.whitened.buffers import Buffers
-from linsolve.systems.whitened.composed_steps import log_flow_map
+from linsolve.systems.whitened.flow_map import far
+from linsolve.systems.whitened.flow_map_start import prepared
 from linsolve.systems.whitened.matrix_riccati import matrix_riccati
-from linsolve.systems.whitened.start_frame import start_frame
+from linsolve.systems.whitened.start_frame import Frame, start_frame
 
 ONE, MANY = (100, 200, 100), ((10, 10, 10), (10, 20, 10))
 TIMES = np.linspace(0.0, 20.0, 200)
@@ -256,17 +257,14 @@ def operations(target: np.ndarray, start: Any, what: str, t: float) -> Callable[
     Those of the start are done while another thread decomposes the target of a new flow. The numbers have the sizes
     that they have at this time: many processors are slower at products that underflow.
     """
-    frame = start_frame(np, target, *start)
-    (n_out, n_in), rows = target.shape, np.ascontiguousarray(frame.q.T)
-    square = np.random.default_rng(0).normal(size=(rows.shape[0], n_in))  # not yet triangular
     product, gram_in, _ = start
-    maps = [np.ascontiguousarray(a[:, : max(n_in, n_out)].T) for a in (frame.basis[:n_in], frame.basis[n_in:])]
-    weigh, lean, _ = log_flow_map(np, np.asarray(t), frame.rate, frame.spread, frame.lead, frame.slow)
-    first = np.argmax(rows != 0, axis=1)[:, None]  # of the largest weight
-    sizes = np.abs(np.take_along_axis(rows, first, axis=1))
-    scaled = Buffers(np).normal(rows / sizes * np.exp(np.minimum(weigh - weigh[first], 0)))
-    moved = Buffers(np).normal(scaled * np.exp(lean))
-    q = Buffers(np).normal(inverted_triangle(cholesky(scaled @ scaled.T + np.eye(len(rows)))) @ moved)[:, :n_in].copy()
+    n_in, buffers, frame = len(gram_in), Buffers(np), start_frame(np, target, *start)
+    begun = prepared(np, Frame(*(a[None] for a in frame)), n_in)
+    scaled, moved, column = (a[0, 0] for a in far(np, np.array([[t]]), begun, buffers))
+    r = len(scaled)
+    square = np.random.default_rng(0).normal(size=(r, n_in))  # not yet triangular
+    maps, diagonal = (begun.inputs[0], begun.outputs[0]), np.diag(column * column)
+    q = buffers.normal(inverted_triangle(cholesky(scaled @ scaled.T + diagonal)) @ moved)[:, : len(maps[0])].copy()
 
     def of_start() -> None:
         lower = cholesky(gram_in)
@@ -281,7 +279,7 @@ def operations(target: np.ndarray, start: Any, what: str, t: float) -> Callable[
             maps[0] @ frame.root[:n_in], maps[1] @ frame.root[n_in:]
             turn, upper = qr(square)
             frame.q[n_in:] @ turn, frame.root @ turn, inverted_triangle(upper.T)
-        factor = cholesky(scaled @ scaled.T + np.eye(len(rows)))
+        factor = cholesky(scaled @ scaled.T + diagonal)
         inverted_triangle(factor) @ moved
         top, bottom = q @ maps[0], q @ maps[1]
         bottom.T @ top, top.T @ top, bottom.T @ bottom

@@ -251,10 +251,7 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     if below is np.True_ and forward is np.True_:
         den = _sum_below(xp, a0, s, below, forward, decay)
         return where(xp, uniform(xp, decay == 0), s, a0 / den), (s - a0) * decay / den
-    rising, done, stays = x >= 0, -xp.expm1(fall), np.False_
-    if not (arithmetic.is_object(xp) or arithmetic.is_jax(xp)):
-        stays = uniform(xp, a0 == s)
-        rising = rising | stays  # the form in which nothing vanishes
+    rising, done = x >= 0, -xp.expm1(fall)
     down, up = where(xp, rising, decay, 1), unless(xp, rising, decay)
     still = 1 - fall == 1
     rate = 1 / unless(xp, flat | still if arithmetic.is_jax(xp) else flat, s)  # its derivative may overflow
@@ -270,10 +267,12 @@ def logistic(xp: Any, t: Any, a0: Any, s: Any) -> tuple[Any, Any]:
     top, unit = unless(xp, huge, a0), 1 / where(xp, huge, a0, 1)
     den = down * unit + top * integral
     if below is not np.False_:
-        den = where(xp, below, _sum_below(xp, a0, s, below, forward | stays, decay), den)
+        den = where(xp, below, _sum_below(xp, a0, s, below, forward, decay), den)
     # a0 = 0 is stationary; otherwise the denominator is positive while the solution exists
     safe = unless(xp, (a0 == 0) | (den == 0), den)
-    settled = (down == 0) & (a0 != 0) | stays  # a0 S may underflow, but a = s
+    settled = (down == 0) & (a0 != 0)  # a0 S may underflow, but a = s
+    if not (arithmetic.is_object(xp) or arithmetic.is_jax(xp)):
+        settled = settled | (a0 == s)  # stationary, whatever the rounding of the denominator
     return where(xp, settled, s, top * up / safe), where(xp, a0 == 0, s, (s - a0) * unit * down / safe)
 
 

@@ -30,7 +30,7 @@ from linsolve.systems.whitened.flow_map_small import fill_small
 from linsolve.systems.whitened.flow_map_start import Start, prepared
 from linsolve.systems.whitened.start_frame import Frame
 
-__all__ = ["flow_map"]
+__all__ = ["far", "flow_map"]
 
 # numbers in one block of matrices: a block fits into the cache; GPUs need larger blocks
 CACHED, DEVICE = 2**16, 2**24
@@ -174,8 +174,7 @@ def _block(
     """Return product, Gram matrices and excess, in the arrays `out` if given. Roots are transposed, as in `Start`."""
     frame, turned = start.frame, xp.matrix_transpose
     if weights is None:
-        scaled, moved, column = _far(xp, t, start)
-        scaled, moved = buffers.normal(scaled), buffers.normal(moved)
+        scaled, moved, column = far(xp, t, start, buffers)
     else:
         scaled, moved, column = buffers.times("scaled", start.rows, weights.weigh[..., None, :]), None, weights.column
         scaled = buffers.times("scaled", scaled, column[..., None])
@@ -276,7 +275,7 @@ def _weights(xp: Any, t: Any, start: Start) -> _Weights:
     return _Weights(weigh, pull, 1 / xp.where(column > 1, column, xp.ones_like(column)))
 
 
-def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
+def far(xp: Any, t: Any, start: Start, buffers: Buffers) -> tuple[Any, Any, Any]:
     """Return ``q^T`` times ``sqrt(n/c)`` and times ``1/c``, with scaled columns, and the scales, from logarithms.
 
     The first nonzero entry of a column has the largest weight of the column.
@@ -289,7 +288,8 @@ def _far(xp: Any, t: Any, start: Start) -> tuple[Any, Any, Any]:
     apart = xp.minimum(weigh[..., None, :] - first[..., None], 0 * less[..., None])
     apart = xp.exp(apart + less[..., None])
     scaled = start.rows / size[..., None] * apart
-    return scaled, scaled * xp.exp(lean)[..., None, :], xp.exp(less - level)
+    moved = scaled * xp.exp(lean)[..., None, :]
+    return buffers.normal(scaled), buffers.normal(moved), xp.exp(less - level)
 
 
 def _first(xp: Any, weigh: Any, start: Start) -> Any:
