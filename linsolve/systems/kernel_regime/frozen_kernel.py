@@ -205,27 +205,24 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
     def solution(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> Any:
         """Return the outputs: start plus change, or from late times on target plus residual, see `begun`.
 
-        At ``t = 0`` they are bitwise the start.
+        At ``t = 0``, which is never late, the change is exactly zero.
         """
         if arithmetic.is_jax(xp):
             return self.State(xp.where(t[..., None] == 0, z0.f, self.y + self._left(xp, t, z0)))
         (c, squares, enough), spectrum = begun or self.begun(xp, z0), self.spectrum(xp)
-        x = -exponents(xp, spectrum.values, self.eta * t)
-        left = xp.exp(x)
-        late = uniform(xp, xp.vecdot(left * left, squares) < enough)
+        x = exponents(xp, spectrum.values, self.eta * t)
+        x *= -1  # a new array of this size would take as long again
+        late: Any = np.False_  # for a start at zero, which has no late times
+        if arithmetic.holds(enough > 0):
+            left = xp.exp(x)
+            late = uniform(xp, xp.vecdot(left * left, squares) < enough)
         if type(late) is np.bool_:  # all times, or none
             end, share = (self.y, left) if late else (z0.f, xp.expm1(x))
         else:  # choosing before the product with the eigenvectors saves one product
             end, share = xp.where(late[..., None], self.y, z0.f), xp.where(late[..., None], left, xp.expm1(x))
         f = spectrum.vector(xp, share * c)
-        f += end  # a new array of this size would take as long again
-        moved = uniform(xp, t != 0)
-        if moved is np.True_:
-            return self.State(f)
-        if xp is np:  # twice as fast as a choice
-            np.copyto(f, z0.f, where=~moved[..., None])
-            return self.State(f)
-        return self.State(xp.where(moved[..., None], f, z0.f))
+        f += end
+        return self.State(f)
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
         """Return the residual, its energy by mode and the loss, without subtracting y from f."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from linsolve.engines.compiled import machine_code
 from linsolve.numerics.threads import forkable_lock, processors, shared
-from linsolve.systems.whitened.flow_map_loops import SHORT, WIDTH, FlowMapLoops
+from linsolve.systems.whitened.flow_map_loops import PAGE, SHORT, WIDTH, FlowMapLoops
 
 __all__ = ["fill"]
 
@@ -30,6 +30,12 @@ def _ready() -> Any:
             engine, address, *_ = machine_code(lambda _: FlowMapLoops().text(), "fill")
             _made.append((ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(address), engine))
     return _made[0][0]
+
+
+def _touch(arrays: list[np.ndarray], pieces: int) -> None:
+    """Write one number of each page: new memory costs more in the order of the kernel, which visits many pages."""
+    parts = (piece for a in arrays for piece in np.array_split(a.reshape(-1), pieces))
+    shared(lambda piece: piece[::PAGE].fill(0), parts)
 
 
 def fill(t: np.ndarray, start: tuple[np.ndarray, ...], n_in: int, halved: int, out: list[np.ndarray]) -> None:
@@ -74,5 +80,7 @@ def fill(t: np.ndarray, start: tuple[np.ndarray, ...], n_in: int, halved: int, o
 
     pieces = max(1, min(members, 4 * processors(), members * blocks * WIDTH * n * n * r // SHARE))
     parts = list(itertools.pairwise(members * k // pieces for k in range(pieces + 1)))
+    if pieces > 1:
+        _touch(out[:3], pieces)
     shared(part, parts)
     out[3][...] = excess.reshape(members, -1)[:, :count].T

@@ -10,7 +10,7 @@ from __future__ import annotations
 from linsolve.engines.elementary import exp, expm1
 from linsolve.engines.nested_loops import NestedLoops, Value
 
-__all__ = ["SHORT", "WIDTH", "FlowMapLoops"]
+__all__ = ["PAGE", "SHORT", "WIDTH", "FlowMapLoops"]
 
 # times side by side: one vector of the widest processors, one cache line
 WIDTH = 8

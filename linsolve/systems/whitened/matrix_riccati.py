@@ -158,7 +158,7 @@ def _framed(xp: Any, memory: Memory, target: Any, *start: Any) -> Frame:
 
     def whole(name: str) -> np.ndarray:
         pieces = [getattr(part, name) for part in parts]
-        if name in ("q", "root"):  # unused columns come first
+        if name in ("q", "root") and any(a.shape[-1] < width for a in pieces):  # unused columns come first
             pieces = [np.pad(a, ((0, 0), (0, 0), (width - a.shape[-1], 0))) for a in pieces]
         found = np.concatenate(pieces)
         return found.reshape(*batch, *found.shape[1:])

@@ -146,3 +146,14 @@ def test_sizes_beyond_the_memory_are_refused_before_anything_is_made(flow):
     for count in (1e13, 1e200, 1.7e308):
         with pytest.raises(ValueError, match=f"{flow.__name__}: sum of sizes = .* more than the memory"):
             flow(*entries, sizes=[count, 2])
+
+
+def test_at_time_zero_the_outputs_are_the_start_at_every_scale():
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        n, (of_kernel, of_target) = rng.integers(1, 20), 10.0 ** rng.integers(-150, 150, 2)
+        columns = of_kernel * rng.normal(size=(n, rng.integers(1, n + 1)))
+        start = rng.normal(size=(3, n)) * 10.0 ** rng.integers(-150, 150, (3, 1))
+        flow = FrozenKernel(columns @ columns.T, of_target * rng.normal(size=n))
+        assert np.array_equal(flow(0.0, start)["f"], start)
+        assert np.array_equal(flow([0.0, np.inf], start)["f"][0], start)
