@@ -37,8 +37,7 @@ MEMBERS, ROUNDS = 1000, 3
 SAMPLE, FEW = 10, 4
 # indices of the times at which errors of many networks are measured
 SHOWN = [1, 10, 60, 199]
-# target seconds of one time of one network, and of a thousand small networks at all times
-LIMIT, LIMIT_MANY = 3e-3, 0.2
+LIMIT = 3e-3  # target seconds of one time of one network
 
 
 class Row(NamedTuple):
@@ -328,7 +327,6 @@ def many_networks(shape: tuple[int, int, int], peers: Iterable[Peer] = (), membe
     others = [
         ("the products they need on one thread", needed, ""),
         ("a loop of DOP853 at 1e-8", looped, f"{few} networks one after another, scaled"),
-        *([("the limit: 200 ms", LIMIT_MANY, "")] if shape == MANY[0] else []),
         *((f"{p.who} (off by {p.error():.0e})", other, p.remark) for p, other in zip(beside, taken, strict=True)),
     ]
     rows = []
