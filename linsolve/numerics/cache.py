@@ -47,6 +47,11 @@ class Memory:
         fits = known is not None and len(known[0]) == len(about) and all(map(_same, known[0], about))
         return known if fits else None
 
+    def holds(self, question: str, found: Any) -> bool:
+        """Return whether `found` is the last result under the name `question`."""
+        known = self._last.get(question)
+        return known is not None and known[1] is found
+
     @staticmethod
     def keeps(*about: Any) -> bool:
         """Return whether a result for these arguments is kept."""

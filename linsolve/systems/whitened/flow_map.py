@@ -59,7 +59,9 @@ class _Weights(NamedTuple):
         return _Weights(*(a[times, ...] for a in self))
 
 
-def flow_map(xp: Any, t: Any, frame: Frame, n_in: int, *, compiled: bool = False) -> tuple[Any, Any, Any, Any]:
+def flow_map(
+    xp: Any, t: Any, frame: Frame, n_in: int, *, start: Start | None = None, compiled: bool = False
+) -> tuple[Any, Any, Any, Any]:
     """Return product and Gram matrices at finite times `t`, not zero, and the condition of each bracket.
 
     Parameters
@@ -69,6 +71,8 @@ def flow_map(xp: Any, t: Any, frame: Frame, n_in: int, *, compiled: bool = False
     frame : Frame
         Members along one leading axis.
     n_in : int
+    start : Start, optional
+        What `prepared` returns for the frame.
     compiled : bool, optional
         Whether small networks with ``spread = 0`` use compiled code (`flow_map_compiled`; NumPy, extra ``[fast]``).
 
@@ -82,7 +86,7 @@ def flow_map(xp: Any, t: Any, frame: Frame, n_in: int, *, compiled: bool = False
     count, members = t.shape
     n = frame.q.shape[-2]
     shapes = ((n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in), ())
-    start = prepared(xp, frame, n_in)
+    start = start or prepared(xp, frame, n_in)
     if xp is not np:
         return _concatenated(xp, t, start)
     out = [np.empty((count, members, *own)) for own in shapes]

@@ -16,6 +16,7 @@ from linsolve.systems.whitened.balanced_start import balanced_start, may_be_bala
 from linsolve.systems.whitened.composed_steps import graded, relaxed, steps
 from linsolve.systems.whitened.factorizations import RELIABLE
 from linsolve.systems.whitened.flow_map import flow_map
+from linsolve.systems.whitened.flow_map_start import Start, prepared
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance, refuse_lost_spread
 from linsolve.systems.whitened.riccati_traced import traced_riccati
 from linsolve.systems.whitened.start_frame import Frame, Modes, eigenbasis, square_root, start_frame
@@ -116,10 +117,11 @@ def matrix_riccati(
         return traced_riccati(xp, matrix_riccati, t, target, product, gram_in, gram_out)
     with _one_thread(xp, target.shape[-1] + target.shape[-2]):
         known = () if layer_root is None else (layer_root,)
-        frame = _framed(xp, memory or Memory(), target, product, gram_in, gram_out, *known)
+        memory = memory or Memory()
+        frame = _framed(xp, memory, target, product, gram_in, gram_out, *known)
         t = xp.broadcast_to(t, np.broadcast_shapes(tuple(t.shape), tuple(frame.rate.shape[:-1])))
         t = t if arithmetic.is_object(xp) else _bounded(xp, t, frame)
-        found = moved(xp, t, frame, gram_in.shape[-1], method=method)
+        found = moved(xp, t, frame, gram_in.shape[-1], method=method, memory=memory)
     still = t == 0
     if not arithmetic.to_numpy(still).any():
         return found
@@ -224,10 +226,13 @@ def _modes(xp: Any, memory: Memory, target: Any) -> Modes:
     return memory.recall("modes", lambda: Modes.of(xp, target), target)
 
 
-def moved(xp: Any, t: Any, frame: Frame, n_in: int, *, method: str | None = None) -> tuple[Any, Any, Any]:
+def moved(
+    xp: Any, t: Any, frame: Frame, n_in: int, *, method: str | None = None, memory: Memory | None = None
+) -> tuple[Any, Any, Any]:
     """Return product and Gram matrices at times `t`, shape lead + batch, from an initial state in its frame.
 
-    At ``t = 0`` the result is undefined; the caller uses the initial state there.
+    At ``t = 0`` the result is undefined; the caller uses the initial state there. What the flow map prepares of a frame
+    that `memory` holds is remembered too.
     """
     chosen = method or ("plain" if arithmetic.is_object(xp) else "flow_map")
     compiled = chosen == "compiled"
@@ -237,7 +242,17 @@ def moved(xp: Any, t: Any, frame: Frame, n_in: int, *, method: str | None = None
         return _cut(xp, _whole(xp, t, frame, chosen), n_in)
     batch, full = tuple(frame.rate.shape[:-1]), tuple(t.shape)
     flat = Frame(*(xp.reshape(a, (-1, *a.shape[len(batch) :])) for a in frame))
-    found = _mapped(xp, xp.reshape(t, (-1, flat.rate.shape[0])), flat, n_in, compiled)
+    members = flat.rate.shape[0]
+
+    def begun() -> Start:
+        def found() -> Start:
+            return prepared(xp, flat, n_in)
+
+        if memory is None or not memory.holds("frame", frame):
+            return found()
+        return memory.recall("prepared", found, frame)
+
+    found = _mapped(xp, xp.reshape(t, (-1, members)), flat, n_in, begun, compiled)
     y, x, z = (xp.reshape(a, full + tuple(a.shape[-2:])) for a in found)
     return y, x, z
 
@@ -257,13 +272,13 @@ def _refuse_uncompiled(xp: Any) -> None:
         )
 
 
-def _mapped(xp: Any, t: Any, frame: Frame, n_in: int, compiled: bool) -> list[Any]:
+def _mapped(xp: Any, t: Any, frame: Frame, n_in: int, begun: Callable[[], Start], compiled: bool) -> list[Any]:
     """Return product and Gram matrices at times `t`, shape (times, members), ill-conditioned ones by steps."""
     numbers = arithmetic.to_numpy(t)
     inside = np.isfinite(numbers) & (numbers != 0)
     usual = xp.where((t > 0) & (t < xp.inf), t, xp.ones_like(t))
     if inside.any():
-        *found, excess = flow_map(xp, usual, frame, n_in, compiled=compiled)
+        *found, excess = flow_map(xp, usual, frame, n_in, start=begun(), compiled=compiled)
         poor = inside & ~(arithmetic.to_numpy(excess) <= RELIABLE)
         if poor.any():
             found = _by_steps(xp, found, poor, usual, frame, n_in)

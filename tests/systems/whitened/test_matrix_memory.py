@@ -29,8 +29,8 @@ def same(found, right):
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Number of decompositions of the target, of computations of the imbalance, and of frames."""
-    counts = {"modes": 0, "imbalance": 0, "frame": 0}
+    """Number of decompositions of the target, of computations of the imbalance, of frames and of prepared ones."""
+    counts = {"modes": 0, "imbalance": 0, "frame": 0, "prepared": 0}
 
     def counting(name, of):
         def call(*given, **options):
@@ -42,6 +42,7 @@ def counted(monkeypatch):
     monkeypatch.setattr(frame.Modes, "of", counting("modes", frame.Modes.of))
     monkeypatch.setattr(matrix, "imbalance", counting("imbalance", matrix.imbalance))
     monkeypatch.setattr(matrix, "start_frame", counting("frame", matrix.start_frame))
+    monkeypatch.setattr(matrix, "prepared", counting("prepared", matrix.prepared))
     return counts
 
 
@@ -49,11 +50,11 @@ def test_a_question_asks_for_each_thing_once(counted):
     target, start = random((6, 8, 5), 0.0, seed=1)
     flow, other = WhitenedTwoLayer(target), random((6, 8, 5), seed=2)[1]
     first = flow(TIMES, start).state
-    assert counted == {"modes": 1, "imbalance": 1, "frame": 1}
+    assert counted == {"modes": 1, "imbalance": 1, "frame": 1, "prepared": 1}
     same(flow(TIMES[::-1], start).state, [v[::-1] for v in first])
-    assert counted == {"modes": 1, "imbalance": 1, "frame": 1}
+    assert counted == {"modes": 1, "imbalance": 1, "frame": 1, "prepared": 1}
     found = flow(TIMES, other).state
-    assert counted == {"modes": 1, "imbalance": 2, "frame": 2}
+    assert counted == {"modes": 1, "imbalance": 2, "frame": 2, "prepared": 2}
     same(found, WhitenedTwoLayer(target)(TIMES, other).state)
 
 
@@ -61,13 +62,13 @@ def test_a_question_asks_for_each_thing_once(counted):
 def test_large_networks_are_prepared_on_two_threads_with_the_same_bits(imbalance, counted, monkeypatch):
     target, start = random((70, 66, 66), imbalance, seed=5)
     first = WhitenedTwoLayer(target)(TIMES, start).state
-    assert counted == {"modes": 1, "imbalance": 1, "frame": 1}
+    assert counted == {"modes": 1, "imbalance": 1, "frame": 1, "prepared": 1}
     other = random((70, 66, 66), imbalance, seed=6)[1]
     monkeypatch.setattr(threads, "workers", lambda: 1)
     flow = WhitenedTwoLayer(target)
     flow(TIMES, other)
     same(flow(TIMES, start).state, first)
-    assert counted == {"modes": 2, "imbalance": 3, "frame": 3}
+    assert counted == {"modes": 2, "imbalance": 3, "frame": 3, "prepared": 3}
     monkeypatch.setattr(matrix, "LARGE", 1000)
     same(WhitenedTwoLayer(target)(TIMES, start).state, first)
     unbalanced = WhitenedTwoLayer.of(*(v + 0.01 for v in WhitenedTwoLayer.init(70, 66, 66, scale=0.3, rng=7)))
@@ -162,6 +163,17 @@ def test_memory_has_bounds_and_knows_no_nan():
     for about in (np.zeros(2), np.zeros(3), np.zeros(2), np.zeros((1, 2)), np.zeros(2, dtype=np.float32)):
         memory.recall("what", lambda: calls.append(1), about)
     assert len(calls) == 11
+
+
+def test_what_is_prepared_is_kept_only_for_a_frame_that_is_kept(counted, monkeypatch):
+    memory = Memory()
+    for members, kept in ((1, True), (matrix.PART, True), (matrix.PART + 1, False)):
+        target, start = np.ones((members, 2, 2)), [np.full((members, 2, 2), 0.5)] * 3
+        before = dict(counted)
+        first, second = (matrix_riccati(np, TIMES[:, None], target, *start, memory=memory) for _ in range(2))
+        same(second, first)
+        assert counted["prepared"] - before["prepared"] == (1 if kept else 2)
+        assert memory.holds("frame", memory._last["prepared"][0][0])
 
 
 def test_buffers_of_a_thread_are_used_again_and_large_ones_are_given_back():
