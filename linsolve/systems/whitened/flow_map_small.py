@@ -33,9 +33,15 @@ def fill_small(t: np.ndarray, start: Start, buffers: Buffers, out: list[np.ndarr
         q *= pull[:, :, None, :]
         basis = np.swapaxes(paired(np, start.frame.basis, k), -1, -2)
         root = buffers.product("root", q.reshape(q.shape[0], -1, q.shape[-1]), basis).reshape(q.shape)
-        top, bottom = root[..., :n_in], root[..., n_in:]
-        for (a, b), into in zip(((bottom, top), (top, top), (bottom, bottom)), out[:3], strict=True):
+        # of one array NumPy makes a^T a by a library call that takes twice as long for small matrices
+        other = buffers.buffer("copy", root.shape)
+        np.copyto(other, root)
+        (top, bottom), (right_in, right_out) = ((a[..., :n_in], a[..., n_in:]) for a in (root, other))
+        for (a, b), into in zip(((bottom, right_in), (top, right_in), (bottom, right_out)), out[:3], strict=True):
             np.matmul(np.swapaxes(a, -1, -2), b, out=np.swapaxes(into, 0, 1))
+        for gram in out[1:3]:
+            i, j = np.triu_indices(gram.shape[-1], 1)
+            gram[..., i, j] = gram[..., j, i]  # symmetric to the last bit in every library
     out[3][...] = excess.T
 
 
