@@ -188,40 +188,42 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         return exponents(xp, spectrum.values, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
 
     def begun(self, xp: Any, z0: Any) -> Any:
-        """Return the residual at time 0 by eigenvector, its scaled squares, and their sum below which a time is late.
+        """Return rates and residual at time 0 by eigenvector, its scaled squares, and their sum for late times.
 
-        The rounding errors of ``y + left`` and ``f0 - lost`` are proportional to ``|y| + |left|`` and
-        ``|f0| + |lost|``, where ``|lost| >= |f0 - y| - |left|``. So a time is late if ``2 |left|`` is less than
-        ``|f0| - |y| + |f0 - y|``; the sum of the chosen form is at most twice the smaller one.
+        A time is late if the sum of the squares that are left is not larger. The rounding errors of ``y + left`` and
+        ``f0 - lost`` are proportional to ``|y| + |left|`` and ``|f0| + |lost|``, where
+        ``|lost| >= |f0 - y| - |left|``. So a time is late if ``2 |left|`` is at most ``|f0| - |y| + |f0 - y|``; the sum
+        of the chosen form is at most twice the smaller one. The last result is whether the sum is positive: otherwise
+        late times have nothing left, as ``t = inf``.
         """
         if arithmetic.is_jax(xp):
             return None
-        c = self.spectrum(xp).coordinates(xp, z0.f - self.y)
+        values, c = self.spectrum(xp).values, self.spectrum(xp).coordinates(xp, z0.f - self.y)
         factor = power_of_two(xp, xp.max(xp.abs(c), axis=-1))
         squares, size = (c * factor[..., None]) ** 2, length(xp, c)
         enough = xp.minimum((length(xp, z0.f) - length(xp, self.y) + size) / 2, size * (1 - 2.0**-20))
-        return c, squares, xp.where(enough > 0, enough * factor, xp.zeros_like(enough)) ** 2
+        enough = xp.where(enough > 0, enough * factor, xp.zeros_like(enough)) ** 2
+        return self.eta[..., None] * values, c, squares, enough, arithmetic.holds(enough > 0)
 
     def solution(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> Any:
         """Return the outputs: start plus change, or from late times on target plus residual, see `begun`.
 
-        At ``t = 0``, which is never late, the change is exactly zero.
+        At ``t = 0``, which is late for a start at the target only, the change is exactly zero.
         """
         if arithmetic.is_jax(xp):
             return self.State(xp.where(t[..., None] == 0, z0.f, self.y + self._left(xp, t, z0)))
-        (c, squares, enough), spectrum = begun or self.begun(xp, z0), self.spectrum(xp)
-        x = exponents(xp, spectrum.values, self.eta * t)
-        x *= -1  # a new array of this size would take as long again
-        late: Any = np.False_  # for a start at zero, which has no late times
-        if arithmetic.holds(enough > 0):
+        rates, c, squares, enough, some = begun or self.begun(xp, z0)
+        x = -exponents(xp, rates, t)
+        late: Any = np.False_
+        if some or arithmetic.holds(xp.isinf(t)):
             left = xp.exp(x)
-            late = uniform(xp, xp.vecdot(left * left, squares) < enough)
+            late = uniform(xp, xp.vecdot(left * left, squares) <= enough)
         if type(late) is np.bool_:  # all times, or none
             end, share = (self.y, left) if late else (z0.f, xp.expm1(x))
         else:  # choosing before the product with the eigenvectors saves one product
             end, share = xp.where(late[..., None], self.y, z0.f), xp.where(late[..., None], left, xp.expm1(x))
-        f = spectrum.vector(xp, share * c)
-        f += end
+        f = self.spectrum(xp).vector(xp, share * c)
+        f += end  # a new array of this size would take as long again
         return self.State(f)
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:

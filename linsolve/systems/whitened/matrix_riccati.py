@@ -16,7 +16,7 @@ from linsolve.systems.whitened.balanced_start import balanced_start, may_be_bala
 from linsolve.systems.whitened.composed_steps import graded, relaxed, steps
 from linsolve.systems.whitened.factorizations import RELIABLE
 from linsolve.systems.whitened.flow_map import flow_map
-from linsolve.systems.whitened.flow_map_start import Start, prepared
+from linsolve.systems.whitened.flow_map_start import prepared
 from linsolve.systems.whitened.imbalance import Imbalance, imbalance, refuse_lost_spread
 from linsolve.systems.whitened.riccati_traced import traced_riccati
 from linsolve.systems.whitened.start_frame import Frame, Modes, eigenbasis, square_root, start_frame
@@ -231,8 +231,8 @@ def moved(
 ) -> tuple[Any, Any, Any]:
     """Return product and Gram matrices at times `t`, shape lead + batch, from an initial state in its frame.
 
-    At ``t = 0`` the result is undefined; the caller uses the initial state there. What the flow map prepares of a frame
-    that `memory` holds is remembered too.
+    At ``t = 0`` the result is undefined; the caller uses the initial state there. What is computed of a frame that
+    `memory` holds, for all times, is remembered too.
     """
     chosen = method or ("plain" if arithmetic.is_object(xp) else "flow_map")
     compiled = chosen == "compiled"
@@ -242,17 +242,13 @@ def moved(
         return _cut(xp, _whole(xp, t, frame, chosen), n_in)
     batch, full = tuple(frame.rate.shape[:-1]), tuple(t.shape)
     flat = Frame(*(xp.reshape(a, (-1, *a.shape[len(batch) :])) for a in frame))
-    members = flat.rate.shape[0]
 
-    def begun() -> Start:
-        def found() -> Start:
-            return prepared(xp, flat, n_in)
-
+    def kept(question: str, answer: Callable[[], Any]) -> Any:
         if memory is None or not memory.holds("frame", frame):
-            return found()
-        return memory.recall("prepared", found, frame)
+            return answer()
+        return memory.recall(question, answer, frame)
 
-    found = _mapped(xp, xp.reshape(t, (-1, members)), flat, n_in, begun, compiled)
+    found = _mapped(xp, xp.reshape(t, (-1, flat.rate.shape[0])), flat, n_in, kept, compiled)
     y, x, z = (xp.reshape(a, full + tuple(a.shape[-2:])) for a in found)
     return y, x, z
 
@@ -272,13 +268,19 @@ def _refuse_uncompiled(xp: Any) -> None:
         )
 
 
-def _mapped(xp: Any, t: Any, frame: Frame, n_in: int, begun: Callable[[], Start], compiled: bool) -> list[Any]:
-    """Return product and Gram matrices at times `t`, shape (times, members), ill-conditioned ones by steps."""
+def _mapped(
+    xp: Any, t: Any, frame: Frame, n_in: int, kept: Callable[[str, Callable[[], Any]], Any], compiled: bool
+) -> list[Any]:
+    """Return product and Gram matrices at times `t`, shape (times, members), ill-conditioned ones by steps.
+
+    ``kept(question, answer)`` returns ``answer()``, or what is remembered of this frame under the name `question`.
+    """
     numbers = arithmetic.to_numpy(t)
     inside = np.isfinite(numbers) & (numbers != 0)
     usual = xp.where((t > 0) & (t < xp.inf), t, xp.ones_like(t))
     if inside.any():
-        *found, excess = flow_map(xp, usual, frame, n_in, start=begun(), compiled=compiled)
+        start = kept("prepared", lambda: prepared(xp, frame, n_in))
+        *found, excess = flow_map(xp, usual, frame, n_in, start=start, compiled=compiled)
         poor = inside & ~(arithmetic.to_numpy(excess) <= RELIABLE)
         if poor.any():
             found = _by_steps(xp, found, poor, usual, frame, n_in)
@@ -287,7 +289,8 @@ def _mapped(xp: Any, t: Any, frame: Frame, n_in: int, begun: Callable[[], Start]
         sizes = (n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in)
         found = [xp.zeros((*t.shape, *own), dtype=xp.float64) for own in sizes]
     if np.isinf(numbers).any():
-        found = _replaced(xp, found, t == xp.inf, _cut(xp, relaxed(xp, frame), n_in))
+        end = kept("relaxed", lambda: relaxed(xp, frame))
+        found = _replaced(xp, found, t == xp.inf, _cut(xp, end, n_in))
     return found
 
 

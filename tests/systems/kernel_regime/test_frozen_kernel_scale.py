@@ -157,3 +157,12 @@ def test_at_time_zero_the_outputs_are_the_start_at_every_scale():
         flow = FrozenKernel(columns @ columns.T, of_target * rng.normal(size=n))
         assert np.array_equal(flow(0.0, start)["f"], start)
         assert np.array_equal(flow([0.0, np.inf], start)["f"][0], start)
+
+
+def test_at_infinite_time_every_start_is_at_its_limit():
+    kernel, y = kernel_of(4), np.array([1.0, 1e-10, -2.0, 1e-3])
+    flow = FrozenKernel(kernel, y)
+    for start in (np.zeros(4), 1e-300 * np.ones(4), y, -y, np.array([3.0, 1.0, 4.0, 1.0])):
+        for t in (np.inf, [np.inf], [0.0, 1.0, np.inf, 2.0]):
+            found = flow(t, start)["f"]
+            assert np.array_equal(found[np.isinf(t)], y[None] if np.ndim(t) else [y])
