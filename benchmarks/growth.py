@@ -155,9 +155,10 @@ def draw(found: list[tuple[Growth, Cost]], path: Path) -> None:
         for ax, (k, label, unit) in zip(axes, kinds, strict=True):
             for (growth, cost), (color, style) in zip(found, LOOKS, strict=False):
                 exact, fitted = (growth.time, growth.memory)[k], exponent(growth.sizes, cost[k])
-                name = f"{growth.size}: {growth.problem.split(',')[0]}, {fitted:.1f} ({exact:g})"
+                name = f"{growth.size}: {growth.problem.split(',')[0]}, {fitted:z.1f} ({exact:g})"
                 costs = [unit * v for v in cost[k]]
-                ax.plot(growth.sizes, costs, style, color=COLORS[color], marker="o", ms=5, label=name)
+                mark = "o" if style == "-" else "s"
+                ax.plot(growth.sizes, costs, style, color=COLORS[color], marker=mark, ms=5, label=name)
             ax.set_xscale("log")
             ax.set_yscale("log")
             ax.set_xlabel("size")

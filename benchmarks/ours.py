@@ -145,7 +145,7 @@ def deep(depth: float, small: bool) -> list[Way]:
 
 
 def kernel(small: bool) -> list[Way]:
-    """Return W6: one spectrum, further targets, and one target by Lanczos."""
+    """Return W6: one spectrum, further calls of its flow, and one target by Lanczos."""
     q, n = (19, 20) if small else (workloads.FULL["W6"], workloads.FULL["W6"] + 1)
     problem, stiff = workloads.kernel(q), workloads.kernel(q, 1e4)
     matrix, y, t, zero = problem.matrix, problem.y, problem.t, np.zeros(n)
@@ -168,8 +168,8 @@ def kernel(small: bool) -> list[Way]:
     return [
         Way("W6", ours, lambda: ls.FrozenKernel(matrix, y)(t, zero)["f"], 1, problem.error),
         Way("W6", "floor: eigh and 1.3 GEMM", spectrum),
-        Way("W6, further target", ours, lambda: flow(t, zero)["f"], 1, problem.error),
-        Way("W6, further target", "floor: GEMM", gemm),
+        Way("W6, further call", ours, lambda: flow(t, zero)["f"], 1, problem.error),
+        Way("W6, further call", "floor: GEMM", gemm),
         Way(one_target, ours, one(problem), 1, problem.error, route(problem)),
         Way(one_target, "eigh", lambda: np.linalg.eigh(matrix.T)),
         Way(f"{one_target}, stiff", ours, one(stiff), 1, stiff.error, route(stiff)),

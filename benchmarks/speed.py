@@ -84,7 +84,7 @@ REACH = (
     Reach("W5, 1000 networks 10-10-10, 200 times", "ours", "", "diffrax", 1 / 25),
     Reach("W5, 1000 networks 10-10-10, 200 times", "ours", "", "a loop of DOP853", 1 / 50),
     Reach("W6", NUMPY, "W6", "floor", 1, ("floor",)),
-    Reach("W6, further target", NUMPY, "W6, further target", "floor", 1.5),
+    Reach("W6, further call", NUMPY, "W6, further target", "floor", 1.5),
     Reach("W6, one target", NUMPY, "W6, one target", "eigh", 1 / 15),
     Reach("W6, one target", NUMPY, "W6, one target", "expm_multiply", 1),
     Reach("W6, one target, stiff", NUMPY, "W6, one target", "eigh", 1),

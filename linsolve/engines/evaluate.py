@@ -47,7 +47,7 @@ __all__ = [
 
 ENGINES = ("plain", "blocks", "compiled")
 OWN = "own"  # engine of matrix flows with their own compiled closed form
-ENOUGH = 2**16  # smallest number of outputs for which blocks are faster despite their set-up
+ENOUGH = 2**15  # least number of outputs for which blocks are faster despite their set-up, if asked again
 LARGE, SMALL = 2.0**200, 2.0**-200  # inputs beyond these bounds may overflow or underflow in products
 PIECE = 2**16  # values per evaluation of the plain formula
 _known: Any = lru_cache(maxsize=64)(program_of)

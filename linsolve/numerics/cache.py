@@ -34,7 +34,7 @@ class Memory:
         if known is not None:
             return known[1]
         found = answer()
-        if self.keeps(*about):
+        if self.keeps(*about) and all(map(self.remembers, (a for a in about if isinstance(a, tuple)))):
             self._last[question] = tuple(a if isinstance(a, tuple) else a.copy() for a in about), found
         return found
 
@@ -47,10 +47,9 @@ class Memory:
         fits = known is not None and len(known[0]) == len(about) and all(map(_same, known[0], about))
         return known if fits else None
 
-    def holds(self, question: str, found: Any) -> bool:
-        """Return whether `found` is the last result under the name `question`."""
-        known = self._last.get(question)
-        return known is not None and known[1] is found
+    def remembers(self, found: Any) -> bool:
+        """Return whether `found` is one of the last results."""
+        return any(known[1] is found for known in tuple(self._last.values()))  # threads may add to them
 
     @staticmethod
     def keeps(*about: Any) -> bool:

@@ -200,9 +200,11 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
             return None
         values, c = self.spectrum(xp).values, self.spectrum(xp).coordinates(xp, z0.f - self.y)
         factor = power_of_two(xp, xp.max(xp.abs(c), axis=-1))
-        squares, size = (c * factor[..., None]) ** 2, length(xp, c)
-        enough = xp.minimum((length(xp, z0.f) - length(xp, self.y) + size) / 2, size * (1 - 2.0**-20))
-        enough = xp.where(enough > 0, enough * factor, xp.zeros_like(enough)) ** 2
+        scaled = c * factor[..., None]
+        squares, size = scaled**2, length(xp, scaled)
+        enough = (length(xp, z0.f) - length(xp, self.y) + size / factor) / 2 * factor
+        enough = xp.minimum(enough, size * (1 - 2.0**-20))  # at t = 0 all squares are left
+        enough = xp.where(enough > 0, enough, xp.zeros_like(enough)) ** 2
         return self.eta[..., None] * values, c, squares, enough, arithmetic.holds(enough > 0)
 
     def solution(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> Any:

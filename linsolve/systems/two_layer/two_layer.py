@@ -59,6 +59,8 @@ class TwoLayer(TwoRotatedLayers, TwoLayerNetworks):
     Exact for: any width, any weights (balanced or not), every sign of ``gamma`` and ``y``, saddles, frozen layers,
     ``x = 0``, ``t = inf``, and ``t < 0`` down to `blow_up_time`. Data sets on a line through the origin: see
     `from_dataset`. Not for: data off a line, or several outputs. Steps of finite size: `discrete`, `first_step`.
+    Losses, outputs and norms of many wide networks, without their weights: `TwoLayerOrder`, which takes a small part of
+    the time and runs compiled.
     With ``gamma`` :math:`= (1 + \alpha) / 2` it is a leaky ReLU network of mirrored units on mirrored samples, see
     `linsolve.applies`.
 

@@ -231,8 +231,8 @@ def moved(
 ) -> tuple[Any, Any, Any]:
     """Return product and Gram matrices at times `t`, shape lead + batch, from an initial state in its frame.
 
-    At ``t = 0`` the result is undefined; the caller uses the initial state there. What is computed of a frame that
-    `memory` holds, for all times, is remembered too.
+    At ``t = 0`` the result is undefined; the caller uses the initial state there. Quantities of a frame that do not
+    depend on time are remembered with it in `memory`.
     """
     chosen = method or ("plain" if arithmetic.is_object(xp) else "flow_map")
     compiled = chosen == "compiled"
@@ -244,9 +244,7 @@ def moved(
     flat = Frame(*(xp.reshape(a, (-1, *a.shape[len(batch) :])) for a in frame))
 
     def kept(question: str, answer: Callable[[], Any]) -> Any:
-        if memory is None or not memory.holds("frame", frame):
-            return answer()
-        return memory.recall(question, answer, frame)
+        return answer() if memory is None else memory.recall(question, answer, frame)
 
     found = _mapped(xp, xp.reshape(t, (-1, flat.rate.shape[0])), flat, n_in, kept, compiled)
     y, x, z = (xp.reshape(a, full + tuple(a.shape[-2:])) for a in found)

@@ -159,6 +159,15 @@ def test_at_time_zero_the_outputs_are_the_start_at_every_scale():
         assert np.array_equal(flow([0.0, np.inf], start)["f"][0], start)
 
 
+def test_at_time_zero_subnormal_outputs_are_the_start():
+    rng, least = np.random.default_rng(6), 5e-324
+    for power in range(24):
+        for size in (1, 2, 5):
+            starts = np.round(2.0**power * rng.normal(size=(20, size))) * least
+            for y in (np.zeros(size), starts[0]):
+                assert np.array_equal(FrozenKernel(kernel_of(size), y)(0.0, starts)["f"], starts)
+
+
 def test_at_infinite_time_every_start_is_at_its_limit():
     kernel, y = kernel_of(4), np.array([1.0, 1e-10, -2.0, 1e-3])
     flow = FrozenKernel(kernel, y)

@@ -166,14 +166,17 @@ def test_memory_has_bounds_and_knows_no_nan():
 
 
 def test_what_is_prepared_is_kept_only_for_a_frame_that_is_kept(counted, monkeypatch):
-    memory = Memory()
     for members, kept in ((1, True), (matrix.PART, True), (matrix.PART + 1, False)):
         target, start = np.ones((members, 2, 2)), [np.full((members, 2, 2), 0.5)] * 3
-        before = dict(counted)
+        memory, before = Memory(), dict(counted)
         first, second = (matrix_riccati(np, TIMES[:, None], target, *start, memory=memory) for _ in range(2))
         same(second, first)
         assert counted["prepared"] - before["prepared"] == (1 if kept else 2)
-        assert memory.holds("frame", memory._last["prepared"][0][0])
+        assert ("prepared" in memory._last) == ("relaxed" in memory._last) == kept
+    monkeypatch.setattr("linsolve.numerics.cache.KEPT", 0)  # a start that is too large, and what follows from it
+    memory = Memory()
+    matrix_riccati(np, TIMES[:, None], target, *start, memory=memory)
+    assert not memory._last
 
 
 def test_buffers_of_a_thread_are_used_again_and_large_ones_are_given_back():
