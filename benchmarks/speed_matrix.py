@@ -3,7 +3,7 @@
 Every row is a ratio of medians of interleaved, warm calls; at one time the slowest of four. The floor of many times is
 the same number of matrix products and Cholesky factorizations of the same sizes, in blocks that stay in cache, with
 results written to existing memory; that of one time has products and factorizations alone. BLAS runs on one thread; our
-evaluation distributes blocks of times and networks over all cores. Times are wall times: measure on an idle machine.
+evaluation and the floor distribute their blocks over all cores. Times are wall times: measure on an idle machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.accuracy_whitened import difference
 from benchmarks.timing import one_thread
 from linsolve import WhitenedTwoLayer, arithmetic
 from linsolve.numerics.one_matrix import cholesky, inverted_triangle, qr
-from linsolve.numerics.threads import shared
+from linsolve.numerics.threads import processors, shared
 from linsolve.systems.whitened import matrix_riccati as riccati
 from linsolve.systems.whitened.buffers import Buffers
 from linsolve.systems.whitened.flow_map import far
@@ -93,26 +93,32 @@ def products(shape: tuple[int, int, int], count: int) -> Callable[[], None]:
     n_in, _, n_out = shape
     n, r = n_in + n_out, min(shape)
     half = n - min(n_in, n_out)
-    rng = np.random.default_rng(0)
     some = max(1, 2**17 // (n * r))
     targets = 1 if count <= len(TIMES) else some
-    q = rng.normal(size=(some, r, n))
-    maps = [rng.normal(size=(targets, half, size)) for size in (n_in, n_out)]
-    bracket, turned = np.empty((some, r, r)), np.empty((some, r, n))
-    top, bottom = np.empty((some, r, n_in)), np.empty((some, r, n_out))
-    sizes = ((n_out, n_in), (n_in, n_in), (n_out, n_out))
-    out = [np.zeros((some, *size)) for size in sizes]
 
-    def call() -> None:
-        for _ in range(0, count, some):
-            np.matmul(q, np.swapaxes(q, -1, -2), out=bracket)
-            np.matmul(np.linalg.cholesky(bracket), q, out=turned)
-            for a, b in zip(maps, (top, bottom), strict=True):
-                np.matmul(turned[..., :half], a, out=b)
-            for whole, (a, b) in zip(out, ((bottom, top), (top, top), (bottom, bottom)), strict=True):
-                np.matmul(np.swapaxes(a, -1, -2), b, out=whole)
+    def part(times: int) -> Callable[[], None]:
+        rng = np.random.default_rng(0)
+        q = rng.normal(size=(some, r, n))
+        maps = [rng.normal(size=(targets, half, size)) for size in (n_in, n_out)]
+        bracket, turned = np.empty((some, r, r)), np.empty((some, r, n))
+        top, bottom = np.empty((some, r, n_in)), np.empty((some, r, n_out))
+        sizes = ((n_out, n_in), (n_in, n_in), (n_out, n_out))
+        out = [np.zeros((some, *size)) for size in sizes]
 
-    return call
+        def call() -> None:
+            for _ in range(times):
+                np.matmul(q, np.swapaxes(q, -1, -2), out=bracket)
+                np.matmul(np.linalg.cholesky(bracket), q, out=turned)
+                for a, b in zip(maps, (top, bottom), strict=True):
+                    np.matmul(turned[..., :half], a, out=b)
+                for whole, (a, b) in zip(out, ((bottom, top), (top, top), (bottom, bottom)), strict=True):
+                    np.matmul(np.swapaxes(a, -1, -2), b, out=whole)
+
+        return call
+
+    times = -(-count // some)
+    each = [part(len(k)) for k in np.array_split(np.arange(times), min(times, processors()))]
+    return lambda: shared(lambda call: call(), each) and None
 
 
 def integrated(target: np.ndarray, start: Any, times: np.ndarray, rtol: float = 1e-8) -> np.ndarray:
@@ -188,7 +194,7 @@ def one_network() -> list[Row]:
     loose = error_of(integrated(target, start, TIMES), ours()[0])
     name = "one network " + "-".join(map(str, ONE))
     rows = [
-        Row(f"{name}, 200 times, and the products they need on one thread", own, needed, own / needed, error),
+        Row(f"{name}, 200 times, and the products they need", own, needed, own / needed, error),
         Row(f"{name}, 200 times, and DOP853 at 1e-8 (off by {loose:.0e})", own, dop853, own / dop853, error),
         Row(
             f"{name}, 200 times, and the formula of Braun et al. (2022), Theorem 3.1 (off by {wrong:.0e})",
@@ -259,11 +265,12 @@ def operations(target: np.ndarray, start: Any, what: str, t: float) -> Callable[
     product, gram_in, _ = start
     n_in, buffers, frame = len(gram_in), Buffers(np), start_frame(np, target, *start)
     begun = prepared(np, Frame(*(a[None] for a in frame)), n_in)
-    scaled, moved, column = (a[0, 0] for a in far(np, np.array([[t]]), begun, buffers))
+    scaled, pull, column = (a[0, 0] for a in far(np, np.array([[t]]), begun, buffers))
     r = len(scaled)
     square = np.random.default_rng(0).normal(size=(r, n_in))  # not yet triangular
     maps, diagonal = (begun.inputs[0], begun.outputs[0]), np.diag(column * column)
-    q = buffers.normal(inverted_triangle(cholesky(scaled @ scaled.T + diagonal)) @ moved)[:, : len(maps[0])].copy()
+    q = inverted_triangle(cholesky(scaled @ scaled.T + diagonal)) @ scaled * pull
+    q = buffers.normal(q)[:, : len(maps[0])].copy()
 
     def of_start() -> None:
         lower = cholesky(gram_in)
@@ -279,7 +286,7 @@ def operations(target: np.ndarray, start: Any, what: str, t: float) -> Callable[
             turn, upper = qr(square)
             frame.q[n_in:] @ turn, frame.root @ turn, inverted_triangle(upper.T)
         factor = cholesky(scaled @ scaled.T + diagonal)
-        inverted_triangle(factor) @ moved
+        inverted_triangle(factor) @ scaled
         top, bottom = q @ maps[0], q @ maps[1]
         bottom.T @ top, top.T @ top, bottom.T @ bottom
 
@@ -325,7 +332,7 @@ def many_networks(shape: tuple[int, int, int], peers: Iterable[Peer] = (), membe
     needed, looped = spent[len(ways)], spent[len(ways) + 1] * members / few
     taken = spent[len(ways) + 2 :]
     others = [
-        ("the products they need on one thread", needed, ""),
+        ("the products they need", needed, ""),
         ("a loop of DOP853 at 1e-8", looped, f"{few} networks one after another, scaled"),
         *((f"{p.who} (off by {p.error():.0e})", other, p.remark) for p, other in zip(beside, taken, strict=True)),
     ]

@@ -178,9 +178,13 @@ def _block(
     """Return product, Gram matrices and excess, in the arrays `out` if given. Roots are transposed, as in `Start`."""
     frame, turned = start.frame, xp.matrix_transpose
     if weights is None:
-        scaled, moved, column = far(xp, t, start, buffers)
+        scaled, pull, column = far(xp, t, start, buffers)
     else:
-        scaled, moved, column = buffers.times("scaled", start.rows, weights.weigh[..., None, :]), None, weights.column
+        scaled, pull, column = (
+            buffers.times("scaled", start.rows, weights.weigh[..., None, :]),
+            weights.pull,
+            weights.column,
+        )
         scaled = buffers.times("scaled", scaled, column[..., None])
     bracket = buffers.raised(buffers.product("bracket", scaled, turned(scaled)), column * column)
     factor = factored(xp, bracket)
@@ -197,10 +201,10 @@ def _block(
     if brief.all():
         top, bottom = gently
     else:
+        q = buffers.product("q", inverse, scaled) if weights is None else _led(xp, turn, start, buffers)
+        q = buffers.times("q", q, pull[..., None, :])
         if weights is None:
-            q = buffers.normal(buffers.product("q", inverse, moved))
-        else:
-            q = buffers.times("q", _led(xp, turn, start, buffers), weights.pull[..., None, :])
+            q = buffers.normal(q)
         top, bottom = _mapped(xp, start, q, buffers)
         if brief.any():
             both = zip(gently, (top, bottom), strict=True)
@@ -280,7 +284,7 @@ def _weights(xp: Any, t: Any, start: Start) -> _Weights:
 
 
 def far(xp: Any, t: Any, start: Start, buffers: Buffers) -> tuple[Any, Any, Any]:
-    """Return ``q^T`` times ``sqrt(n/c)`` and times ``1/c``, with scaled columns, and the scales, from logarithms.
+    """Return ``q^T`` times ``sqrt(n/c)`` with scaled columns, the other factor of ``1/c``, and the scales.
 
     The first nonzero entry of a column has the largest weight of the column.
     """
@@ -292,8 +296,7 @@ def far(xp: Any, t: Any, start: Start, buffers: Buffers) -> tuple[Any, Any, Any]
     apart = xp.minimum(weigh[..., None, :] - first[..., None], 0 * less[..., None])
     apart = xp.exp(apart + less[..., None])
     scaled = start.rows / size[..., None] * apart
-    moved = scaled * xp.exp(lean)[..., None, :]
-    return buffers.normal(scaled), buffers.normal(moved), xp.exp(less - level)
+    return buffers.normal(scaled), xp.exp(lean), xp.exp(less - level)
 
 
 def _first(xp: Any, weigh: Any, start: Start) -> Any:
