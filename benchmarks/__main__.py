@@ -36,6 +36,7 @@ from benchmarks import (
 from benchmarks.device import arrays, compiler, functions
 from benchmarks.device import table as device_table
 from benchmarks.markdown import refuse_unmarked, table, write
+from benchmarks.timing import Timing, stolen
 
 
 def accuracy() -> str:
@@ -171,10 +172,21 @@ def _say(name: str) -> None:
     print(f"speed: {name}", file=sys.stderr, flush=True)
 
 
+def _measured() -> tuple[list[Timing], str]:
+    """Return all timings, and a sentence about what other virtual computers took of the time."""
+    before = stolen()
+    timings = speed.measure(say=_say)
+    taken, work = (after - first for after, first in zip(stolen(), before, strict=True))
+    return (
+        timings,
+        f"Other virtual computers took {100 * taken / max(1, work):.1f} % of the processor time of this run.",
+    )
+
+
 def speed_of_all(out: Path | None = None) -> str:
     """Return our times with floors and peers on every workload; write Markdown, JSON and a picture to a folder."""
-    timings = speed.measure(say=_say)
-    text = speed_table.text(timings)
+    timings, share = _measured()
+    text = f"{share}\n\n{speed_table.text(timings)}"
     if out is not None:
         speed.write(timings, text, out)
     return text
@@ -183,7 +195,8 @@ def speed_of_all(out: Path | None = None) -> str:
 def speed_beside_others() -> str:
     """Return our times, floors and peers on every workload while other processes keep every core busy."""
     with busy.busy():
-        return speed_table.brief(speed.measure(say=_say))
+        timings, share = _measured()
+    return f"{share}\n\n{speed_table.brief(timings)}"
 
 
 def growth_of_cost(out: Path | None = None) -> str:

@@ -7,9 +7,10 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Timing", "Watch", "Way", "interleaved", "one_thread", "short", "unknown"]
+__all__ = ["Timing", "Watch", "Way", "interleaved", "one_thread", "short", "stolen", "unknown"]
 
 
 class Timing(NamedTuple):
@@ -115,3 +116,15 @@ def one_thread() -> AbstractContextManager[Any]:
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1)
+
+
+def stolen() -> tuple[int, int]:
+    """Return ticks that other virtual computers took from the processors, and ticks of all work, since the start.
+
+    Both are 0 where the system does not count them.
+    """
+    counts = Path("/proc/stat")
+    if not counts.exists():
+        return 0, 0
+    user, nice, system, _, _, irq, soft, taken = map(int, counts.read_text(encoding="ascii").split()[1:9])
+    return taken, user + nice + system + irq + soft + taken
