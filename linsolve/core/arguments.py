@@ -103,7 +103,7 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
         return value
     domain = domain or _FINITE
     low, high = bounds(value)
-    if low in domain and high in domain:  # no interval contains nan
+    if low in domain and (high is low or high in domain):  # no interval contains nan
         return value
     numbers = arithmetic.to_numpy(value)
     bad = np.isnan(numbers)

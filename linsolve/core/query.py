@@ -448,10 +448,11 @@ def spread(problem: Problem, state: Any) -> Any:
     fields = []
     for name, value in zip(state._fields, state, strict=True):
         own, given = len(problem.flow.axes[name]), tuple(value.shape)
-        shape = lead + given[len(given) - own :]
-        if given == shape:
+        if given[: len(given) - own] == lead:
             fields.append(value)
-        elif problem.xp is np and value.size == math.prod(shape):
+            continue
+        shape = lead + given[len(given) - own :]
+        if problem.xp is np and value.size == math.prod(shape):
             fields.append(np.array(value).reshape(shape))
         else:
             fields.append(problem.xp.broadcast_to(value, shape))

@@ -158,8 +158,10 @@ def follow(problem: Problem, out: Any, engine: str | None, threads: int | None) 
     flow, t = problem.flow, clock(problem.xp, problem.t, len(problem.batch))
     found = flow.compiled_solution(t, problem.z0) if chosen == OWN else closed_form(problem, t)
     # the floating-point flags do not report every nan
-    if problem.xp is np and any(v != v if type(v) is np.float64 else np.count_nonzero(np.isnan(v)) for v in found):
-        refuse_overflow(problem)
+    if problem.xp is np:
+        for v in found:
+            if v != v if type(v) is np.float64 else np.count_nonzero(np.isnan(v)):
+                refuse_overflow(problem)
     state = spread(problem, found)
     return state if not where else type(state)(*(_into(where, name, v) for name, v in zip(fields, state, strict=True)))
 

@@ -188,7 +188,7 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         return exponents(xp, spectrum.values, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
 
     def begun(self, xp: Any, z0: Any) -> Any:
-        """Return rates and residual at time 0 by eigenvector, its scaled squares, and their sum for late times.
+        """Return spectrum, residual at time 0 by eigenvector, its scaled squares, and their sum for late times.
 
         A time is late if the sum of the squares that are left is not larger. The rounding errors of ``y + left`` and
         ``f0 - lost`` are proportional to ``|y| + |left|`` and ``|f0| + |lost|``, where
@@ -198,14 +198,15 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         """
         if arithmetic.is_jax(xp):
             return None
-        values, c = self.spectrum(xp).values, self.spectrum(xp).coordinates(xp, z0.f - self.y)
+        spectrum = self.spectrum(xp)
+        c = spectrum.coordinates(xp, z0.f - self.y)
         factor = power_of_two(xp, xp.max(xp.abs(c), axis=-1))
         scaled = c * factor[..., None]
         squares, size = scaled**2, length(xp, scaled)
         enough = (length(xp, z0.f) - length(xp, self.y) + size / factor) / 2 * factor
         enough = xp.minimum(enough, size * (1 - 2.0**-20))  # at t = 0 all squares are left
         enough = xp.where(enough > 0, enough, xp.zeros_like(enough)) ** 2
-        return self.eta[..., None] * values, c, squares, enough, arithmetic.holds(enough > 0)
+        return spectrum, c, squares, enough, arithmetic.holds(enough > 0)
 
     def solution(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> Any:
         """Return the outputs: start plus change, or from late times on target plus residual, see `begun`.
@@ -214,8 +215,8 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         """
         if arithmetic.is_jax(xp):
             return self.State(xp.where(t[..., None] == 0, z0.f, self.y + self._left(xp, t, z0)))
-        rates, c, squares, enough, some = begun or self.begun(xp, z0)
-        x = -exponents(xp, rates, t)
+        spectrum, c, squares, enough, some = begun or self.begun(xp, z0)
+        x = -exponents(xp, spectrum.values, self.eta * t)
         late: Any = np.False_
         if some or arithmetic.holds(xp.isinf(t)):
             left = xp.exp(x)
@@ -224,7 +225,7 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
             end, share = (self.y, left) if late else (z0.f, xp.expm1(x))
         else:  # choosing before the product with the eigenvectors saves one product
             end, share = xp.where(late[..., None], self.y, z0.f), xp.where(late[..., None], left, xp.expm1(x))
-        f = self.spectrum(xp).vector(xp, share * c)
+        f = spectrum.vector(xp, share * c)
         f += end  # a new array of this size would take as long again
         return self.State(f)
 

@@ -175,3 +175,12 @@ def test_at_infinite_time_every_start_is_at_its_limit():
         for t in (np.inf, [np.inf], [0.0, 1.0, np.inf, 2.0]):
             found = flow(t, start)["f"]
             assert np.array_equal(found[np.isinf(t)], y[None] if np.ndim(t) else [y])
+
+
+@pytest.mark.parametrize(("kernels", "rates", "clocks"), [(40, 1000, -990), (-80, -1000, 1010)])
+def test_rates_of_modes_may_leave_the_doubles_if_their_products_with_times_do_not(kernels, rates, clocks):
+    kernel, y, f0 = kernel_of(5), np.arange(1.0, 6.0), np.array([0.1, -0.2, 0.0, 3.0, 1.0])
+    eta, times = np.ldexp(1.0, rates), np.ldexp(np.asarray(TIMES), clocks)
+    found = FrozenKernel(np.ldexp(kernel, kernels), y, eta=eta)(times, f0)["f"]
+    usual = FrozenKernel(np.ldexp(kernel, kernels + rates + clocks), y)(TIMES, f0)["f"]
+    np.testing.assert_array_equal(found, usual)
