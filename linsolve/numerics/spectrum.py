@@ -95,13 +95,13 @@ class Spectrum(NamedTuple):
 
 
 def exponents(xp: Any, values: Any, t: Any) -> Any:
-    """Return ``lam t``, shape ``t.shape + (n,)`` broadcast; at ``t = inf`` it is inf, and 0 where lam is 0."""
+    """Return ``lam t``, shape ``t.shape + (n,)`` broadcast; at infinite times it is t, and 0 where lam is 0."""
     t = t[..., None]
     forever = xp.isinf(t)
     if not arithmetic.holds(forever):
         return values * t
     # in high precision the zero eigenvalue of a rounded matrix may be negative; it is treated as 0
-    end = xp.where(values > 0, xp.full_like(values, xp.inf), xp.zeros_like(values))
+    end = xp.where(values > 0, t, xp.zeros_like(values))
     return xp.where(forever, end, values * xp.where(forever, xp.zeros_like(t), t))
 
 

@@ -216,7 +216,7 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         if arithmetic.is_jax(xp):
             return self.State(xp.where(t[..., None] == 0, z0.f, self.y + self._left(xp, t, z0)))
         spectrum, c, squares, enough, some = begun or self.begun(xp, z0)
-        x = -exponents(xp, spectrum.values, self.eta * t)
+        x = exponents(xp, spectrum.values, -self.eta * t)
         late: Any = np.False_
         if some or arithmetic.holds(xp.isinf(t)):
             left = xp.exp(x)
