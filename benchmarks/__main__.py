@@ -177,10 +177,8 @@ def _measured() -> tuple[list[Timing], str]:
     before = stolen()
     timings = speed.measure(say=_say)
     taken, work = (after - first for after, first in zip(stolen(), before, strict=True))
-    return (
-        timings,
-        f"Other virtual computers took {100 * taken / max(1, work):.1f} % of the processor time of this run.",
-    )
+    share = 100 * taken / max(1, work)
+    return timings, f"Other virtual computers took {share:.1f} % of the processor time of this run."
 
 
 def speed_of_all(out: Path | None = None) -> str:

@@ -27,7 +27,7 @@ from linsolve.systems.whitened.buffers import KEPT, Buffers
 from linsolve.systems.whitened.composed_steps import gained, log_flow_map
 from linsolve.systems.whitened.factorizations import factored, inverted
 from linsolve.systems.whitened.flow_map_small import fill_small
-from linsolve.systems.whitened.flow_map_start import Start, prepared
+from linsolve.systems.whitened.flow_map_start import Start
 from linsolve.systems.whitened.start_frame import Frame
 
 __all__ = ["far", "flow_map"]
@@ -59,20 +59,15 @@ class _Weights(NamedTuple):
         return _Weights(*(a[times, ...] for a in self))
 
 
-def flow_map(
-    xp: Any, t: Any, frame: Frame, n_in: int, *, start: Start | None = None, compiled: bool = False
-) -> tuple[Any, Any, Any, Any]:
+def flow_map(xp: Any, t: Any, start: Start, *, compiled: bool = False) -> tuple[Any, Any, Any, Any]:
     """Return product and Gram matrices at finite times `t`, not zero, and the condition of each bracket.
 
     Parameters
     ----------
     xp : namespace
     t : array, shape (times, members)
-    frame : Frame
-        Members along one leading axis.
-    n_in : int
-    start : Start, optional
-        What `prepared` returns for the frame.
+    start : Start
+        From `linsolve.systems.whitened.flow_map_start.prepared`, members along one leading axis.
     compiled : bool, optional
         Whether small networks with ``spread = 0`` use compiled code (`flow_map_compiled`; NumPy, extra ``[fast]``).
 
@@ -84,9 +79,8 @@ def flow_map(
         most the size times the sum of size and excess. Infinite or nan where the factorization fails.
     """
     count, members = t.shape
-    n = frame.q.shape[-2]
+    n, n_in = start.frame.q.shape[-2], start.inputs.shape[-1]
     shapes = ((n - n_in, n_in), (n_in, n_in), (n - n_in, n - n_in), ())
-    start = start or prepared(xp, frame, n_in)
     if xp is not np:
         return _concatenated(xp, t, start)
     out = [np.empty((count, members, *own)) for own in shapes]
@@ -180,11 +174,8 @@ def _block(
     if weights is None:
         scaled, pull, column = far(xp, t, start, buffers)
     else:
-        scaled, pull, column = (
-            buffers.times("scaled", start.rows, weights.weigh[..., None, :]),
-            weights.pull,
-            weights.column,
-        )
+        weigh, pull, column = weights
+        scaled = buffers.times("scaled", start.rows, weigh[..., None, :])
         scaled = buffers.times("scaled", scaled, column[..., None])
     bracket = buffers.raised(buffers.product("bracket", scaled, turned(scaled)), column * column)
     factor = factored(xp, bracket)

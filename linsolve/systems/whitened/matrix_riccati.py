@@ -278,7 +278,7 @@ def _mapped(
     usual = xp.where((t > 0) & (t < xp.inf), t, xp.ones_like(t))
     if inside.any():
         start = kept("prepared", lambda: prepared(xp, frame, n_in))
-        *found, excess = flow_map(xp, usual, frame, n_in, start=start, compiled=compiled)
+        *found, excess = flow_map(xp, usual, start, compiled=compiled)
         poor = inside & ~(arithmetic.to_numpy(excess) <= RELIABLE)
         if poor.any():
             found = _by_steps(xp, found, poor, usual, frame, n_in)

@@ -47,7 +47,7 @@ def two_eigenvalues(rng, count, kappa=0.5, total=0.3):
 def raw(target, start, times=TIMES):
     """The flow map of one network, whatever its excess."""
     seen = start_frame(np, target, *start)
-    *found, excess = flow_map(np, times[:, None], Frame(*(a[None] for a in seen)), target.shape[-1])
+    *found, excess = flow_map(np, times[:, None], prepared(np, Frame(*(a[None] for a in seen)), target.shape[-1]))
     return [v[:, 0] for v in found], excess[:, 0]
 
 
@@ -168,7 +168,7 @@ def test_a_start_deficient_to_rounding_is_refused(late):
     rate = np.asarray([[1 + 1e-9, 1.0, -1.0, -1 - 1e-9]])
     seen = Frame(np.eye(4)[None], rate, q, q, np.zeros(1), np.zeros(1), rate)
     times = np.asarray([0.1, late])[:, None]
-    *_, excess = flow_map(np, times, seen, 2)
+    *_, excess = flow_map(np, times, prepared(np, seen, 2))
     assert excess[0, 0] < 1
     assert not excess[1, 0] <= RELIABLE
     found, right = (matrix.moved(np, times, seen, 2, method=method) for method in (None, "graded"))

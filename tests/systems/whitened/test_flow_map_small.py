@@ -67,7 +67,7 @@ def test_an_ill_conditioned_start_is_known_and_left_to_steps(used):
     assert sum(used) == 20
     assert apart(found, right).max() <= 1e-13
     frame = start_frame(np, *(a[None] for a in (target, *start)))
-    *raw, excess = flow_map.flow_map(np, times[:, None], frame, 2)
+    *raw, excess = flow_map.flow_map(np, times[:, None], prepared(np, frame, 2))
     assert (excess > RELIABLE).all()
     assert apart([v[:, 0] for v in raw], right).max() > 1e-11
 
