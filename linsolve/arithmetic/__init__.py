@@ -166,6 +166,8 @@ def holds(mask: Any, everywhere: bool = False) -> bool:
         if not readable(mask):
             return not everywhere
         numbers = to_numpy(mask)
+    if numbers.size == 1:
+        return bool(numbers.item())
     count = np.count_nonzero(numbers)  # takes a quarter of the time of the methods for few entries
     return bool(count == numbers.size if everywhere else count)
 

@@ -95,11 +95,12 @@ def real_array(who: str, what: str, value: Any, *, meaning: str, domain: Interva
     ValueError
         If the array is empty, or an entry is nan or outside the domain.
     """
-    if not arithmetic.is_double(value) and not arithmetic.is_object(xp := _namespace(who, what, value, meaning)):
+    plain = arithmetic.is_double(value)
+    if not plain and not arithmetic.is_object(xp := _namespace(who, what, value, meaning)):
         value = _as_float(who, what, value, xp, meaning)
     if math.prod(value.shape) == 0:
         raise ValueError(f"{who}: {what} has shape {tuple(value.shape)}, which is empty ({meaning}); give at least one")
-    if not arithmetic.readable(value):
+    if not plain and not arithmetic.readable(value):
         return value
     domain = domain or _FINITE
     low, high = bounds(value)
@@ -228,7 +229,7 @@ def bounds(values: Any) -> tuple[float, float]:
     >>> bounds([2.0, -1.0, 0.5])
     (-1.0, 2.0)
     """
-    held = values if arithmetic.is_cupy(values) else arithmetic.to_numpy(values)
+    held = values if arithmetic.is_double(values) or arithmetic.is_cupy(values) else arithmetic.to_numpy(values)
     if held.size == 1:
         return (only := float(held.item()), only)
     if isinstance(held, np.ndarray):  # the methods take twice the time for few numbers

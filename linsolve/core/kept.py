@@ -108,7 +108,8 @@ def recalled(flow: Any, given: Any) -> Begun | None:
 
 
 def _values(flow: Any, z0: Any) -> tuple[Any, ...]:
-    return (*flow.parameters().values(), *(z0 if isinstance(z0, tuple) else (z0,)))
+    own = [getattr(flow, name) for name in flow._declarations]
+    return (*own, *z0) if isinstance(z0, tuple) else (*own, z0)
 
 
 def _comparable(v: Any) -> bool:

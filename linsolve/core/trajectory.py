@@ -29,10 +29,9 @@ def read_only(value: Any) -> Any:
     return value
 
 
-def _protected(t: Any, state: Any, start: Any) -> dict[str, Any]:
-    """Return times, state and start of a trajectory with read-only arrays."""
-    first = None if start is None else start._make(map(read_only, start))
-    return {"t": read_only(t), "state": state._make(map(read_only, state)), "start": first}
+def _protected(state: Any) -> Any:
+    """Return a state with read-only arrays, None as it is."""
+    return None if state is None else type(state)(*map(read_only, state))
 
 
 class Deferred(MutableMapping[str, Any]):
@@ -144,8 +143,9 @@ class Trajectory(Series):
         if not (hasattr(flow, "declared") and hasattr(state, "_fields") and hasattr(t, "shape")):
             wrong = f"flow = {shown(flow)}, t = {shown(t)}, state = {shown(state)}"
             raise TypeError(f"Trajectory: {wrong} must be a flow, an array and a State; call flow(t, z0) to make one")
-        # in one step, since the methods of a frozen class set each field in a call of its own
-        vars(self).update(flow=flow, route=route, shared=shared, given=given, **_protected(t, state, start))
+        own = vars(self)  # the methods of a frozen class set each field in a call of its own
+        own["flow"], own["t"], own["state"], own["route"] = flow, read_only(t), _protected(state), route
+        own["start"], own["shared"], own["given"] = _protected(start), shared, given
 
     @property
     def names(self) -> list[str]:
@@ -204,7 +204,8 @@ class Trajectory(Series):
         return {name: value for name, value in self.__dict__.items() if name not in _EVALUATED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, shared=None, **_protected(state["t"], state["state"], state["start"]))
+        arrays = {"t": read_only(state["t"]), "state": _protected(state["state"]), "start": _protected(state["start"])}
+        vars(self).update(state, shared=None, **arrays)
 
     def _observed(self, name: str) -> Any:
         """Return an observable from its own closed form or from the state, or an invariant."""

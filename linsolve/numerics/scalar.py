@@ -68,6 +68,8 @@ def uniform(xp: Any, flags: Any) -> Any:
     """
     if xp is not np or type(flags) is not np.ndarray:
         return flags
+    if flags.size == 1:
+        return flags.reshape(())[()]
     count = np.count_nonzero(flags)
     return np.True_ if count == flags.size else flags if count else np.False_
 

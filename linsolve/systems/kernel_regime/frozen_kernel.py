@@ -188,7 +188,7 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         return exponents(xp, spectrum.values, self.eta * t), spectrum.coordinates(xp, z0.f - self.y)
 
     def begun(self, xp: Any, z0: Any) -> Any:
-        """Return spectrum, residual at time 0 by eigenvector, its scaled squares, and their sum for late times.
+        """Return spectrum, ``-eta``, residual at time 0 by eigenvector, its scaled squares, and their sum when late.
 
         A time is late if the sum of the squares that are left is not larger. The rounding errors of ``y + left`` and
         ``f0 - lost`` are proportional to ``|y| + |left|`` and ``|f0| + |lost|``, where
@@ -206,7 +206,7 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         enough = (length(xp, z0.f) - length(xp, self.y) + size / factor) / 2 * factor
         enough = xp.minimum(enough, size * (1 - 2.0**-20))  # at t = 0 all squares are left
         enough = xp.where(enough > 0, enough, xp.zeros_like(enough)) ** 2
-        return spectrum, c, squares, enough, arithmetic.holds(enough > 0)
+        return spectrum, -self.eta, c, squares, enough, arithmetic.holds(enough > 0)
 
     def solution(self, xp: Any, t: Any, z0: Any, begun: Any = None) -> Any:
         """Return the outputs: start plus change, or from late times on target plus residual, see `begun`.
@@ -215,8 +215,8 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         """
         if arithmetic.is_jax(xp):
             return self.State(xp.where(t[..., None] == 0, z0.f, self.y + self._left(xp, t, z0)))
-        spectrum, c, squares, enough, some = begun or self.begun(xp, z0)
-        x = exponents(xp, spectrum.values, -self.eta * t)
+        spectrum, rate, c, squares, enough, some = begun or self.begun(xp, z0)
+        x = exponents(xp, spectrum.values, rate * t)
         late: Any = np.False_
         if some or arithmetic.holds(xp.isinf(t)):
             left = xp.exp(x)
