@@ -23,8 +23,8 @@ from linsolve import WhitenedTwoLayer, arithmetic
 from linsolve.numerics.one_matrix import cholesky, inverted_triangle, qr
 from linsolve.numerics.threads import processors, shared
 from linsolve.systems.whitened import matrix_riccati as riccati
-from linsolve.systems.whitened.buffers import Buffers
-from linsolve.systems.whitened.flow_map import far
+from linsolve.systems.whitened.buffers import ROOT, Buffers
+from linsolve.systems.whitened.flow_map import NOTHING, far
 from linsolve.systems.whitened.flow_map_start import prepared
 from linsolve.systems.whitened.matrix_riccati import matrix_riccati
 from linsolve.systems.whitened.start_frame import Frame, start_frame
@@ -259,8 +259,8 @@ def questions(shape: tuple[int, int, int]) -> dict[str, Callable[[float], Any]]:
 def operations(target: np.ndarray, start: Any, what: str, t: float) -> Callable[[], None]:
     """Return a call with the products and factorizations of one time, and those of its balanced start if it is new.
 
-    Those of the start are done while another thread decomposes the target of a new flow. The numbers have the sizes
-    that they have at this time: many processors are slower at products that underflow.
+    Those of the start are done while another thread decomposes the target of a new flow. The numbers are those at this
+    time, without entries so small that their products underflow, at which many processors are slower.
     """
     product, gram_in, _ = start
     n_in, buffers, frame = len(gram_in), Buffers(np), start_frame(np, target, *start)
@@ -269,8 +269,9 @@ def operations(target: np.ndarray, start: Any, what: str, t: float) -> Callable[
     r = len(scaled)
     square = np.random.default_rng(0).normal(size=(r, n_in))  # not yet triangular
     maps, diagonal = (begun.inputs[0], begun.outputs[0]), np.diag(column * column)
-    q = inverted_triangle(cholesky(scaled @ scaled.T + diagonal)) @ scaled * pull
-    q = buffers.normal(q)[:, : len(maps[0])].copy()
+    bracket = buffers.normal(scaled @ scaled.T + diagonal, ROOT)
+    inverse = buffers.normal(inverted_triangle(cholesky(bracket)), ROOT)
+    q = buffers.normal(inverse @ scaled * pull, NOTHING)[:, : len(maps[0])].copy()
 
     def of_start() -> None:
         lower = cholesky(gram_in)
@@ -285,8 +286,7 @@ def operations(target: np.ndarray, start: Any, what: str, t: float) -> Callable[
             maps[0] @ frame.root[:n_in], maps[1] @ frame.root[n_in:]
             turn, upper = qr(square)
             frame.q[n_in:] @ turn, frame.root @ turn, inverted_triangle(upper.T)
-        factor = cholesky(scaled @ scaled.T + diagonal)
-        inverted_triangle(factor) @ scaled
+        scaled @ scaled.T + diagonal, inverted_triangle(cholesky(bracket)), inverse @ scaled
         top, bottom = q @ maps[0], q @ maps[1]
         bottom.T @ top, top.T @ top, bottom.T @ bottom
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KEPT", "Buffers"]
+__all__ = ["KEPT", "ROOT", "SMALLEST", "Buffers"]
 
 # largest buffer, in numbers, that a thread keeps: one megabyte
 KEPT = 2**17
-_SMALLEST = float(np.finfo(float).smallest_normal)
+SMALLEST = float(np.finfo(float).smallest_normal)
+# smallest number whose square is normal
+ROOT = math.sqrt(SMALLEST)
 _own = threading.local()
 
 
@@ -62,13 +64,14 @@ class Buffers:
         """Return ``a - b``."""
         return a - b if self.xp is not np else np.subtract(a, b, out=self._for(name, a, b))
 
-    def normal(self, a: Any) -> Any:
-        """Replace subnormal numbers in `a` by zeros in place, and return `a`.
+    def normal(self, a: Any, least: float = SMALLEST) -> Any:
+        """Replace numbers in `a` below `least` by zeros in place, and return `a`; by default subnormal ones.
 
-        They have lost digits, and many processors need a hundred times as long for a product with one.
+        Subnormal numbers have lost digits, and many processors need a hundred times as long for products that are
+        subnormal, or of such numbers.
         """
         if self.xp is np:
-            np.copyto(a, 0, where=np.abs(a) < _SMALLEST)
+            np.copyto(a, 0, where=np.abs(a) < least)
         return a
 
     def raised(self, a: Any, diagonal: Any) -> Any:

@@ -23,7 +23,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.numerics.scalar import integral_of_decay
 from linsolve.numerics.threads import shared
-from linsolve.systems.whitened.buffers import KEPT, Buffers
+from linsolve.systems.whitened.buffers import KEPT, ROOT, SMALLEST, Buffers
 from linsolve.systems.whitened.composed_steps import gained, log_flow_map
 from linsolve.systems.whitened.factorizations import factored, inverted
 from linsolve.systems.whitened.flow_map_small import fill_small
@@ -44,6 +44,11 @@ FAR = 300
 LARGEST = 64
 # largest rank of the states, and least number of times, for which `flow_map_small` is faster
 SMALL, MANY = 24, 16
+# smaller entries of a root are taken for zero if the layers are balanced: product and Gram matrices then have one size,
+# and results below the square of ROOT are subnormal
+NOTHING = 1e-290
+# entries below ROOT are taken for zero if the logarithm of the leading entry of every column is larger
+SLIGHT = -100
 # smallest block of zeros that products skip
 WIDE = 16
 
@@ -178,8 +183,12 @@ def _block(
         scaled = buffers.times("scaled", start.rows, weigh[..., None, :])
         scaled = buffers.times("scaled", scaled, column[..., None])
     bracket = buffers.raised(buffers.product("bracket", scaled, turned(scaled)), column * column)
+    if weights is None:  # its diagonal is at least 1: the change is far below the rounding error
+        bracket = buffers.normal(bracket, ROOT)
     factor = factored(xp, bracket)
     inverse = inverted(xp, factor)
+    if weights is None:
+        inverse = buffers.normal(inverse, ROOT)
     squares = buffers.times("squares", inverse, inverse)
     trace = xp.sum((squares @ xp.linalg.diagonal(bracket)[..., None])[..., 0], axis=-1)
     sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not report failures
@@ -195,7 +204,7 @@ def _block(
         q = buffers.product("q", inverse, scaled) if weights is None else _led(xp, turn, start, buffers)
         q = buffers.times("q", q, pull[..., None, :])
         if weights is None:
-            q = buffers.normal(q)
+            q = buffers.normal(q, NOTHING if start.halved else SMALLEST)
         top, bottom = _mapped(xp, start, q, buffers)
         if brief.any():
             both = zip(gently, (top, bottom), strict=True)
@@ -287,7 +296,9 @@ def far(xp: Any, t: Any, start: Start, buffers: Buffers) -> tuple[Any, Any, Any]
     apart = xp.minimum(weigh[..., None, :] - first[..., None], 0 * less[..., None])
     apart = xp.exp(apart + less[..., None])
     scaled = start.rows / size[..., None] * apart
-    return buffers.normal(scaled), xp.exp(lean), xp.exp(less - level)
+    if xp is np:
+        scaled = buffers.normal(scaled, ROOT if start.halved and less.min() > SLIGHT else SMALLEST)
+    return scaled, xp.exp(lean), xp.exp(less - level)
 
 
 def _first(xp: Any, weigh: Any, start: Start) -> Any:

@@ -225,6 +225,21 @@ def test_blocks_change_nothing(monkeypatch):
         assert apart(parts, whole).max() < 1e-14
 
 
+def test_late_products_of_unequal_layers_are_kept_down_to_the_last_doubles():
+    w1 = np.diag([1e-20, 2e-20])
+    start = WhitenedTwoLayer.of(w1, np.sqrt(w1**2 + np.eye(2)))  # without a target the first layer decays
+    for t in (630.0, 640.0):
+        product = matrix_riccati(np, np.asarray(t), np.zeros((2, 2)), *start)[0]
+        np.testing.assert_allclose(np.diagonal(product), np.diagonal(w1) * np.exp(-t), rtol=1e-13, atol=0)
+
+
+def test_late_products_of_slight_weights_beside_a_fast_mode_are_kept():
+    w = 2.0**-252 * np.diag([0.0, 1.0, 1e-5])  # the fast mode is at zero, and the others have no time to move
+    start = WhitenedTwoLayer.of(w, w)
+    found = matrix_riccati(np, np.asarray(3.5e-148), np.diag([1e150, 0.0, 0.0]), *start)
+    assert apart(found, start) < 1e-12
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 1, 2), (2, 3, 4), (10, 10, 10), (40, 50, 40)], ids=str)
 def test_gram_matrices_are_symmetric_to_the_last_bit(shape):
     target, start = random(shape, batch=(3,), seed=8)
