@@ -221,12 +221,18 @@ class FrozenKernel(Predictions, KernelDescent, KernelSGD, Flow):
         if some or arithmetic.holds(xp.isinf(t)):
             left = xp.exp(x)
             late = uniform(xp, xp.vecdot(left * left, squares) <= enough)
-        if type(late) is np.bool_:  # all times, or none
-            end, share = (self.y, left) if late else (z0.f, xp.expm1(x))
+        if late is np.True_:
+            end, share = self.y, left
+        elif late is np.False_:
+            end, share = z0.f, np.expm1(x, out=x) if xp is np else xp.expm1(x)
         else:  # choosing before the product with the eigenvectors saves one product
             end, share = xp.where(late[..., None], self.y, z0.f), xp.where(late[..., None], left, xp.expm1(x))
-        f = spectrum.vector(xp, share * c)
-        f += end  # a new array of this size would take as long again
+        if c.ndim == 1:  # as in the other two places, a new array of this size would take as long again
+            share *= c
+        else:
+            share = share * c
+        f = spectrum.vector(xp, share)
+        f += end
         return self.State(f)
 
     def along(self, xp: Any, t: Any, z0: Any) -> dict[str, Any]:
