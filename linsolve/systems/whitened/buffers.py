@@ -64,7 +64,7 @@ class Buffers:
         """Return ``a - b``."""
         return a - b if self.xp is not np else np.subtract(a, b, out=self._for(name, a, b))
 
-    def normal(self, a: Any, least: float = SMALLEST) -> Any:
+    def normal(self, a: Any, least: Any = SMALLEST) -> Any:
         """Replace numbers in `a` below `least` by zeros in place, and return `a`; by default subnormal ones.
 
         Subnormal numbers have lost digits, and many processors need a hundred times as long for products that are

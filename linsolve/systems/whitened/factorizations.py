@@ -38,8 +38,8 @@ def inverted(xp: Any, factor: Any) -> Any:
     if one_matrix.is_one(factor):
         return one_matrix.inverted_triangle(factor)
     n = factor.shape[-1]
-    if n <= SMALL:
-        return xp.linalg.inv(factor)
+    if n <= SMALL:  # an inverse by pivots has rounding errors above the diagonal, which large columns would multiply
+        return xp.tril(xp.linalg.inv(factor))
     half = n // 2
     above, below = factor[..., :half, :half], factor[..., half:, half:]
     if n % 2 == 0:

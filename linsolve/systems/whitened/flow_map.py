@@ -187,8 +187,8 @@ def _block(
         bracket = buffers.normal(bracket, ROOT)
     factor = factored(xp, bracket)
     inverse = inverted(xp, factor)
-    if weights is None:
-        inverse = buffers.normal(inverse, ROOT)
+    if weights is None:  # its columns have the scales of the rows of the factor
+        inverse = buffers.normal(inverse, ROOT * xp.abs(xp.linalg.diagonal(inverse))[..., None, :])
     squares = buffers.times("squares", inverse, inverse)
     trace = xp.sum((squares @ xp.linalg.diagonal(bracket)[..., None])[..., 0], axis=-1)
     sound = xp.all(xp.linalg.diagonal(factor) > 0, axis=-1)  # some libraries do not report failures
@@ -204,7 +204,7 @@ def _block(
         q = buffers.product("q", inverse, scaled) if weights is None else _led(xp, turn, start, buffers)
         q = buffers.times("q", q, pull[..., None, :])
         if weights is None:
-            q = buffers.normal(q, NOTHING if start.halved else SMALLEST)
+            q = buffers.normal(q, NOTHING if start.balanced else SMALLEST)
         top, bottom = _mapped(xp, start, q, buffers)
         if brief.any():
             both = zip(gently, (top, bottom), strict=True)
@@ -297,7 +297,7 @@ def far(xp: Any, t: Any, start: Start, buffers: Buffers) -> tuple[Any, Any, Any]
     apart = xp.exp(apart + less[..., None])
     scaled = start.rows / size[..., None] * apart
     if xp is np:
-        scaled = buffers.normal(scaled, ROOT if start.halved and less.min() > SLIGHT else SMALLEST)
+        scaled = buffers.normal(scaled, ROOT if start.balanced and less.min() > SLIGHT else SMALLEST)
     return scaled, xp.exp(lean), xp.exp(less - level)
 
 

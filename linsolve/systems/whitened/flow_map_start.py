@@ -22,6 +22,8 @@ class Start(NamedTuple):
         Number of pairs of columns ``(v, u)``, ``(v, -u)`` of the basis if these are all pairs, else 0.
     void : int
         Number of leading zero rows in the first half of the columns of `q`.
+    balanced : bool
+        Whether the layers of all networks are balanced.
     pace : array, shape (members,)
         The fastest rate.
     rate, slow, rows : array, shape (members, n), (members, n), (members, r, n)
@@ -38,6 +40,7 @@ class Start(NamedTuple):
     frame: Frame
     halved: int
     void: int
+    balanced: bool
     pace: Any
     rate: Any
     slow: Any
@@ -51,12 +54,13 @@ class Start(NamedTuple):
     def of(self, columns: slice) -> Start:
         """Return the members of a slice."""
         frame = Frame(*(a[columns, ...] for a in self.frame))
-        return Start(frame, self.halved, self.void, *(a[columns, ...] for a in self[3:]))
+        return Start(frame, self.halved, self.void, self.balanced, *(a[columns, ...] for a in self[4:]))
 
 
 def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
     """Return the initial values of the flow map, members along one leading axis."""
-    k, (n, r), rows = _halved(xp, frame, n_in), frame.q.shape[-2:], _turned(xp, frame.q)
+    balanced = not (arithmetic.to_numpy(frame.lead).any() or arithmetic.to_numpy(frame.spread).any())
+    k, (n, r), rows = _halved(xp, frame, n_in, balanced), frame.q.shape[-2:], _turned(xp, frame.q)
     # NumPy finds the first True without looking further; other libraries have no order of truth values
     some = rows != 0 if xp is np else xp.astype(rows != 0, xp.int8)
     begin = xp.argmax(some, axis=-1)
@@ -74,7 +78,7 @@ def prepared(xp: Any, frame: Frame, n_in: int) -> Start:
     pace = xp.max(xp.hypot(frame.rate, xp.sqrt(frame.spread)[..., None]), axis=-1)
     rate, slow, rows = (paired(xp, a, k) for a in (frame.rate, frame.slow, rows))
     maps = (_turned(xp, a[..., : n - k]) for a in (frame.basis[..., :n_in, :], frame.basis[..., n_in:, :]))
-    return Start(frame, k, void, pace, rate, slow, rows, first, size, log, *maps)
+    return Start(frame, k, void, balanced, pace, rate, slow, rows, first, size, log, *maps)
 
 
 def paired(xp: Any, a: Any, k: int) -> Any:
@@ -89,11 +93,11 @@ def _turned(xp: Any, a: Any) -> Any:
     return np.ascontiguousarray(turned) if xp is np else turned
 
 
-def _halved(xp: Any, frame: Frame, n_in: int) -> int:
+def _halved(xp: Any, frame: Frame, n_in: int, balanced: bool) -> int:
     basis, n = frame.basis, frame.basis.shape[-1]
     k = min(n_in, n - n_in)
-    if not (arithmetic.to_numpy(frame.lead).any() or arithmetic.to_numpy(frame.spread).any()):
-        return k  # balanced: `eigenbasis` gives both vectors of a pair the same entries
+    if balanced:  # `eigenbasis` gives both vectors of a pair the same entries
+        return k
     rising, falling = basis[..., :k], basis[..., ::-1][..., :k]
     top = xp.all(rising[..., :n_in, :] == falling[..., :n_in, :])
     return k if bool(top & xp.all(rising[..., n_in:, :] == -falling[..., n_in:, :])) else 0

@@ -233,6 +233,36 @@ def test_late_products_of_unequal_layers_are_kept_down_to_the_last_doubles():
         np.testing.assert_allclose(np.diagonal(product), np.diagonal(w1) * np.exp(-t), rtol=1e-13, atol=0)
 
 
+def test_late_products_of_nearly_balanced_layers_are_kept_down_to_the_last_doubles():
+    w2 = np.asarray([[-100.0], [1e11]])  # an imbalance that the rates of the target's 1e40 do not show
+    start = WhitenedTwoLayer.of(np.asarray([[100.0]]), w2)
+    target, t = np.asarray([[1e40], [0.0]]), np.asarray(690e-40)
+    found, right = (matrix_riccati(np, t, target, *start, method=way)[0] for way in (None, "graded"))
+    assert right[1, 0] > 1e-287
+    np.testing.assert_allclose(found[1, 0], right[1, 0], rtol=1e-12, atol=0)
+
+
+def test_late_saddles_keep_what_multiplies_a_large_column():
+    s = 1e-145 * np.asarray([1.0, 1.3e-3, 1.2e-3, 1.1e-3])
+    w1 = 1e76 * np.asarray([[0.0, 1e-6, 1.0, 1e-3], [0.0, 1.0, 0.0, 1e-150]])
+    given = np.diag(s), *WhitenedTwoLayer.of(w1, -w1.T)
+    root = {"layer_root": np.concatenate([w1.T, -w1.T])}
+    found, right = (matrix_riccati(np, np.asarray(300 / 1e-145), *given, method=way, **root) for way in (None, "graded"))
+    assert apart(found, right) < 1e-12
+
+
+@pytest.mark.parametrize("way", ["flow_map", "compiled", "steps"])
+@pytest.mark.parametrize("small", [1e-12, 1e-10, 1e-8, 1e-6, 1e-4])
+def test_a_small_share_along_the_next_mode_keeps_its_digits(small, way):
+    if way == "compiled":
+        pytest.importorskip("llvmlite")
+    xp, t = arithmetic.precise(80), 20.0
+    target, w = np.diag([1.02, 1.01, 1.0]), np.asarray([[small, 10 * small, 1.0], [0.0, 1.0, 0.0]])
+    right = matrix_riccati(xp, xp.asarray(t), xp.asarray(target), *[xp.asarray(w).mT @ xp.asarray(w)] * 3)
+    found = matrix_riccati(np, np.asarray(t), target, *WhitenedTwoLayer.of(w, w.T), method=way)
+    assert apart(found, [arithmetic.to_numpy(v) for v in right]) < 1e-14
+
+
 def test_late_products_of_slight_weights_beside_a_fast_mode_are_kept():
     w = 2.0**-252 * np.diag([0.0, 1.0, 1e-5])  # the fast mode is at zero, and the others have no time to move
     start = WhitenedTwoLayer.of(w, w)
