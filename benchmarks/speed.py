@@ -21,6 +21,7 @@ from benchmarks.timing import Timing, Watch, interleaved
 __all__ = ["REACH", "Reach", "judged", "measure", "write"]
 
 ROUNDS = 3
+MORE = {"W6": 5}  # times as many rounds: calls of milliseconds beside those of seconds vary by a tenth
 GOOD = 1e-5  # largest error of a result that is compared
 
 
@@ -149,7 +150,7 @@ def measure(small: bool = False, rounds: int = ROUNDS, say: Callable[[str], Any]
     small : bool
         Tiny workloads, for tests; their times are meaningless.
     rounds : int
-        Number of timed runs, after one warm-up.
+        Number of timed runs, after one warm-up; more in sections of `MORE`.
     say : callable
         Receives the name of each section before it runs.
     """
@@ -158,7 +159,8 @@ def measure(small: bool = False, rounds: int = ROUNDS, say: Callable[[str], Any]
         workers = {name: stack.enter_context(Worker(name, small)) for name in LIBRARIES}
         for name in ours.SECTIONS:
             say(name)
-            found += section(name, [w for w in workers.values() if not w.absent], small, rounds)
+            peers = [w for w in workers.values() if not w.absent]
+            found += section(name, peers, small, rounds * MORE.get(name, 1))
         absent = {name: worker.absent for name, worker in workers.items() if worker.absent}
         if not small:
             say("W5")
