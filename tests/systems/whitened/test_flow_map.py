@@ -247,7 +247,8 @@ def test_late_saddles_keep_what_multiplies_a_large_column():
     w1 = 1e76 * np.asarray([[0.0, 1e-6, 1.0, 1e-3], [0.0, 1.0, 0.0, 1e-150]])
     given = np.diag(s), *WhitenedTwoLayer.of(w1, -w1.T)
     root = {"layer_root": np.concatenate([w1.T, -w1.T])}
-    found, right = (matrix_riccati(np, np.asarray(300 / 1e-145), *given, method=way, **root) for way in (None, "graded"))
+    t = np.asarray(300 / 1e-145)
+    found, right = (matrix_riccati(np, t, *given, method=way, **root) for way in (None, "graded"))
     assert apart(found, right) < 1e-12
 
 
