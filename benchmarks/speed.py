@@ -157,15 +157,15 @@ def measure(small: bool = False, rounds: int = ROUNDS, say: Callable[[str], Any]
     found: list[Timing] = []
     with ExitStack() as stack:
         workers = {name: stack.enter_context(Worker(name, small)) for name in LIBRARIES}
+        peers = [w for w in workers.values() if not w.absent]
         for name in ours.SECTIONS:
             say(name)
-            peers = [w for w in workers.values() if not w.absent]
             found += section(name, peers, small, rounds * MORE.get(name, 1))
         absent = {name: worker.absent for name, worker in workers.items() if worker.absent}
         if not small:
             say("W5")
             try:
-                found += matrix_rows(w for w in workers.values() if not w.absent)
+                found += matrix_rows(peers)
             except ModuleNotFoundError as error:  # the reference in 400 bits needs the extra [balls]
                 absent["W5"] = str(error)
     found += [Timing("absent", name, math.nan, math.nan, why) for name, why in (absent | NOT_MEASURED).items()]

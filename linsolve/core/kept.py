@@ -108,7 +108,7 @@ def recalled(flow: Any, given: Any) -> Begun | None:
 
 
 def _values(flow: Any, z0: Any) -> tuple[Any, ...]:
-    own = [getattr(flow, name) for name in flow._declarations]
+    own = flow.parameters().values()
     return (*own, *z0) if isinstance(z0, tuple) else (*own, z0)
 
 

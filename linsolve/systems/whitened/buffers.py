@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KEPT", "ROOT", "SMALLEST", "Buffers"]
+__all__ = ["KEPT", "NORMAL", "ROOT", "Buffers"]
 
 # largest buffer, in numbers, that a thread keeps: one megabyte
 KEPT = 2**17
-SMALLEST = float(np.finfo(float).smallest_normal)
-# smallest number whose square is normal
-ROOT = math.sqrt(SMALLEST)
+# the smallest normal number, and the smallest whose square is normal
+NORMAL = float(np.finfo(float).smallest_normal)
+ROOT = math.sqrt(NORMAL)
 _own = threading.local()
 
 
@@ -64,7 +64,7 @@ class Buffers:
         """Return ``a - b``."""
         return a - b if self.xp is not np else np.subtract(a, b, out=self._for(name, a, b))
 
-    def normal(self, a: Any, least: Any = SMALLEST) -> Any:
+    def normal(self, a: Any, least: Any = NORMAL) -> Any:
         """Replace numbers in `a` below `least` by zeros in place, and return `a`; by default subnormal ones.
 
         Subnormal numbers have lost digits, and many processors need a hundred times as long for products that are

@@ -23,7 +23,7 @@ import numpy as np
 from linsolve import arithmetic
 from linsolve.numerics.scalar import integral_of_decay
 from linsolve.numerics.threads import shared
-from linsolve.systems.whitened.buffers import KEPT, ROOT, SMALLEST, Buffers
+from linsolve.systems.whitened.buffers import KEPT, NORMAL, ROOT, Buffers
 from linsolve.systems.whitened.composed_steps import gained, log_flow_map
 from linsolve.systems.whitened.factorizations import factored, inverted
 from linsolve.systems.whitened.flow_map_small import fill_small
@@ -204,7 +204,7 @@ def _block(
         q = buffers.product("q", inverse, scaled) if weights is None else _led(xp, turn, start, buffers)
         q = buffers.times("q", q, pull[..., None, :])
         if weights is None:
-            q = buffers.normal(q, NOTHING if start.balanced else SMALLEST)
+            q = buffers.normal(q, NOTHING if start.balanced else NORMAL)
         top, bottom = _mapped(xp, start, q, buffers)
         if brief.any():
             both = zip(gently, (top, bottom), strict=True)
@@ -297,7 +297,7 @@ def far(xp: Any, t: Any, start: Start, buffers: Buffers) -> tuple[Any, Any, Any]
     apart = xp.exp(apart + less[..., None])
     scaled = start.rows / size[..., None] * apart
     if xp is np:
-        scaled = buffers.normal(scaled, ROOT if start.balanced and less.min() > SLIGHT else SMALLEST)
+        scaled = buffers.normal(scaled, ROOT if start.balanced and less.min() > SLIGHT else NORMAL)
     return scaled, xp.exp(lean), xp.exp(less - level)
 
 
